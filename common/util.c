@@ -49,7 +49,7 @@ void time_format(int64_t unix_ms, char out[static 25])
     gmtime_r(&seconds, &tm);
     char date[20];
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out, 25, "%s.%03dZ", date, (int)(unix_ms % 1000));
+    snprintf(out, 25, "%.19s.%03uZ", date, (unsigned)(unix_ms % 1000) % 1000U);
 }
 
 int time_parse(const char *text, int64_t *unix_ms)
