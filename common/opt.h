@@ -50,15 +50,25 @@ struct opt_command {
     int (*run)(void *settings, int operand_count, char **operands); /* exit status */
 };
 
-/* Fill settings (zeroed or preset with defaults) from argv[1..]; operands are left in place, their
- * first index in *first.  *help is set when -h or --help was read.  ERR_USAGE. */
+/* Fill settings (zeroed or preset with defaults) from argv[1..].
+ *
+ * Options and operands may be mixed: the operands are moved, in order, to the end of argv and stand
+ * at *first..argc-1.  Where `operands` names a COMMAND ("NODES COMMAND..."), the first operand ends
+ * the options, so that those of the command stay its own.  A value given twice with different texts
+ * and an empty value are errors; flags may be repeated.
+ *
+ * *help is set when -h or --help was read; then settings, *first and argv are as before.
+ * Returns -1 with ERR_USAGE; then nothing has changed but err. */
 int opt_parse(const struct opt_command *command, int argc, char **argv, void *settings, int *first,
               bool *help, struct err *err);
 
+/* Usage, summary, options and examples, wrapped at the width of the terminal. */
 void opt_print_help(const struct opt_command *command, const char *program, FILE *out);
 /* mdoc(7)-free man(7) page, section 1, from the same rows. */
 void opt_print_man(const struct opt_command *command, const char *program, FILE *out);
-/* bash completion for all subcommands. */
+/* bash completion for all subcommands: names, long options, and files or directories for an option
+ * or operand whose placeholder ends in FILE or DIR.  A single command whose name is the program's
+ * has no subcommand word. */
 void opt_print_completion(const struct opt_command *const commands[], size_t count,
                           const char *program, FILE *out);
 
