@@ -29,7 +29,8 @@ struct evidence_set_record {
 
 struct evidence_set_problem {
     const char *node, *cause; /* cause: a code of causes.def */
-    char *text;
+    char *text;     /* of the first of its kind */
+    unsigned count; /* how many of this kind this node has */
 };
 
 struct evidence_set_node {
@@ -67,6 +68,13 @@ const struct evidence_set_node *evidence_set_node(const struct evidence_set *set
 const struct evidence_set_record *evidence_set_find(const struct evidence_set *set,
                                                     const char *node, const char *stage,
                                                     const char *subject, const char *quantity);
+
+/* The next record with these properties, sealed or not, in the order added; node NULL means any.
+ * *cursor is 0 before the first call.  NULL after the last. */
+const struct evidence_set_record *evidence_set_next(const struct evidence_set *set,
+                                                    const char *node, const char *stage,
+                                                    const char *subject, const char *quantity,
+                                                    size_t *cursor);
 
 /* Sign one record in place: adds "sig".  What the agent calls before it sends a line.  ERR_ENV. */
 int evidence_set_sign(json_t *record, const struct sign_key *key, struct err *err);
