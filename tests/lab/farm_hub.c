@@ -90,7 +90,6 @@ static int set_router(struct err *err)
     static const char *const knobs[][2] = {
         {"/proc/sys/net/ipv4/ip_forward", "1"},
         {"/proc/sys/net/ipv4/conf/default/proxy_arp", "1"},
-        {"/proc/sys/net/ipv4/neigh/default/proxy_delay", "0"},
         {"/proc/sys/net/core/somaxconn", "4096"},
     };
     for (size_t i = 0; i < ARRAY_LEN(knobs); i++)
@@ -143,7 +142,15 @@ static int make_links(const struct hub *h, struct err *err)
     }
     int rc = farm_put(path, 0644, err, "%s", out.data);
     strbuf_release(&out);
-    return rc ? rc : run_ip(path, err);
+    if (rc || run_ip(path, err))
+        return -1;
+    /* The hub answers for the other nodes; the usual delay of such an answer is 0.8 s at random. */
+    for (unsigned i = 0; i < f->count; i++) {
+        AUTO(free_str) char *knob = str_printf("/proc/sys/net/ipv4/neigh/v%u/proxy_delay", i);
+        if (write_knob(knob, "0", err))
+            return -1;
+    }
+    return 0;
 }
 
 /* In the new process: wait for a token, build, pass the token on, become pid 1's program. */
