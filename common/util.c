@@ -71,7 +71,14 @@ int time_parse(const char *text, int64_t *unix_ms)
     }
     if (strcmp(rest, "Z") != 0)
         return -1;
-    *unix_ms = (int64_t)timegm(&tm) * 1000 + ms;
+    /* strptime() takes "2026-02-30", single digits and leading blanks; what it read must be what is
+     * written. */
+    int64_t value = (int64_t)timegm(&tm) * 1000 + ms;
+    char written[25];
+    time_format(value, written);
+    if (strncmp(written, text, strlen("2026-11-30T08:00:00")) != 0)
+        return -1;
+    *unix_ms = value;
     return 0;
 }
 
