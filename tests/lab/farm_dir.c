@@ -75,7 +75,7 @@ int farm_dir_load(struct farm *f, char prefix[static FARM_NAME_BYTES])
 }
 
 /* A killed hub cannot tidy up: the next one does. */
-static int clear_stale(const struct farm *f, struct err *err)
+static int clear_stale(struct farm *f, struct err *err)
 {
     struct farm old = *f;
     char prefix[FARM_NAME_BYTES];
@@ -86,7 +86,8 @@ static int clear_stale(const struct farm *f, struct err *err)
                        f->dir, (int)old.hub, f->dir);
     AUTO(free_str) char *hub = farm_path(f, "hub");
     if (access(hub, F_OK) == 0) {
-        old.made_dir = false;
+        f->made_dir = old.made_dir;
+        old.made_dir = false; /* it stays for the new farm, which then removes it */
         farm_dir_remove(&old);
         return 0;
     }
