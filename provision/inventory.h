@@ -1,9 +1,9 @@
 /* Lists of nodes in other tools' forms, turned into the same raw nodes as the site file gives.
  *
  * Recognised by content: a JSON object with "_meta" or with groups of "hosts" is Ansible's
- * `ansible-inventory --list`; anything that is not a YAML mapping is a plain list: one host or hostlist
- * a line (or one Slurm node list), "#" comments, optionally USER@HOST:PORT and, in braces of
- * /etc/hosts, "ADDRESS NAME" is refused with the right form.  ERR_USAGE with file and line. */
+ * `ansible-inventory --list`; anything that is not a YAML mapping is a plain list: one host or
+ * hostlist a line (or one Slurm node list), "#" comments, optionally USER@HOST:PORT and, in braces
+ * of /etc/hosts, "ADDRESS NAME" is refused with the right form.  ERR_USAGE with file and line. */
 #ifndef MUSTER_PROVISION_INVENTORY_H
 #define MUSTER_PROVISION_INVENTORY_H
 

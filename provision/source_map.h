@@ -5,13 +5,15 @@
 #ifndef MUSTER_PROVISION_SOURCE_MAP_H
 #define MUSTER_PROVISION_SOURCE_MAP_H
 
+#include <stddef.h>
+
 #include "common/err.h"
 
 struct source_map;
 
 /* file is copied; it is what messages show. */
 struct source_map *source_map_create(const char *file);
-void source_map_destroy(struct source_map *map); /* NULL accepted */
+void source_map_destroy(struct source_map *map);  /* NULL accepted */
 void source_map_release(struct source_map **map); /* for AUTO() */
 
 void source_map_add(struct source_map *map, const char *pointer, int line); /* line from 1 */
@@ -25,8 +27,8 @@ char *source_pointer_index(const char *pointer, size_t index);
 /* "nodes[0].names" for people; the caller frees. */
 char *source_pointer_text(const char *pointer);
 
-/* Record ERR_USAGE "FILE:LINE: nodes[0].names: TEXT" (without LINE where it is not known, without the
- * key for the whole file).  Always returns -1. */
+/* Record ERR_USAGE "FILE:LINE: nodes[0].names: TEXT" (without LINE where it is not known, without
+ * the key for the whole file).  Always returns -1. */
 int source_err(const struct source_map *map, const char *pointer, struct err *err, const char *fmt,
                ...) __attribute__((format(printf, 4, 5)));
 

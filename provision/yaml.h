@@ -1,11 +1,11 @@
 /* YAML files as JSON values, read strictly (YAML 1.2 core scalars; libyaml's events underneath).
  *
  * Plain scalars: null ~ and nothing are null; true and false are booleans; 12, -3, +4, 0x1f are
- * integers; 1.5, 1e3, .5 are reals.  Everything else is a string: yes, no, on, off, 0644, 007, 1_000,
- * 12:30, 2026-12-31, 1.2.3, 3rd.  Quoted scalars are strings always.
- * Refused with line and column: duplicate keys (both lines), merge keys, tags, several documents, tabs
- * as indentation, keys that are not scalars, integers beyond 64 bits, .inf and .nan, U+0000, unknown
- * aliases, and more than the limits below.  Every refusal is ERR_USAGE.  Thread-safe. */
+ * integers; 1.5, 1e3, .5 are reals.  Everything else is a string: yes, no, on, off, 0644, 007,
+ * 1_000, 12:30, 2026-12-31, 1.2.3, 3rd.  Quoted scalars are strings always. Refused with line and
+ * column: duplicate keys (both lines), merge keys, tags, several documents, tabs as indentation,
+ * keys that are not scalars, integers beyond 64 bits, .inf and .nan, U+0000, unknown aliases, and
+ * more than the limits below.  Every refusal is ERR_USAGE.  Thread-safe. */
 #ifndef MUSTER_PROVISION_YAML_H
 #define MUSTER_PROVISION_YAML_H
 
