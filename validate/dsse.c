@@ -29,8 +29,8 @@ static json_t *signature(const struct sign_key *key, const struct strbuf *messag
     return row;
 }
 
-json_t *dsse_sign(const char *type, const void *payload, size_t len,
-                  const struct sign_key *const keys[], size_t key_count, struct err *err)
+json_t *dsse_sign(const char *type, const void *payload, size_t len, struct sign_key *const keys[],
+                  size_t key_count, struct err *err)
 {
     if (key_count == 0 || key_count > DSSE_MAX_SIGNATURES) {
         err_set(err, ERR_USAGE, "an envelope needs 1 to %d signing keys, not %zu",

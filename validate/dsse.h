@@ -15,8 +15,8 @@ enum { DSSE_MAX_SIGNATURES = 16 };
 
 /* Envelope signed by every key, at least one.  NULL and err: ERR_USAGE no key, ERR_ENV libcrypto.
  */
-json_t *dsse_sign(const char *type, const void *payload, size_t len,
-                  const struct sign_key *const keys[], size_t key_count, struct err *err);
+json_t *dsse_sign(const char *type, const void *payload, size_t len, struct sign_key *const keys[],
+                  size_t key_count, struct err *err);
 
 /* Check the form, find the signatures by trusted keys and verify each of them; at least one must be
  * there.  Signatures by other keys are not judged.  ERR_DATA says what is wrong; `what` names the

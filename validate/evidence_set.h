@@ -29,8 +29,8 @@ struct evidence_set_record {
 
 struct evidence_set_problem {
     const char *node, *cause; /* cause: a code of causes.def */
-    char *text;     /* of the first of its kind */
-    unsigned count; /* how many of this kind this node has */
+    char *text;               /* of the first of its kind */
+    unsigned count;           /* how many of this kind this node has */
 };
 
 struct evidence_set_node {

@@ -18,6 +18,9 @@ struct judge_input {
     const json_t *clock_skew_ms; /* object NODE -> integer (node minus controller); may be NULL */
     const json_t
         *applies; /* object NODE -> reply data of apply; NULL when this run applied nothing */
+    const json_t *profiles; /* object PROFILE ->
+                               {"gpu_count":N,"gpu_name":S,"rdma_count":N,"memory_min_bytes":N},
+                               each member optional; NULL: none is known */
     int64_t now_ms;
 };
 

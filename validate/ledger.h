@@ -71,6 +71,8 @@ void ledger_evidence(struct ledger_row *row, const char *node, int64_t seq);
 int ledger_plan(struct ledger *ledger, const json_t *site, const json_t *facts, struct err *err);
 /* Stages that policy.require asks for ("all": every stage of stages.def).  New reference, array. */
 json_t *ledger_required(const json_t *site, struct err *err);
+/* Names of all stages: object NAME -> true.  New reference. */
+json_t *ledger_stages(void);
 /* Unjudged rows become NOT_MEASURED; rows whose subject policy.exclude names become EXCLUDED unless
  * the end date has passed (then a note is appended to their reason). */
 void ledger_close(struct ledger *ledger, const json_t *site, int64_t now_ms);

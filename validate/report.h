@@ -38,8 +38,8 @@ struct report_input {
 /* The envelope for report.dsse.json, and the slices (object NODE -> slice).  Both are new
  * references, set only on success.  ERR_DATA the input contradicts itself; ERR_USAGE no key;
  * ERR_ENV libcrypto. */
-int report_build(const struct report_input *input, const struct sign_key *const keys[],
-                 size_t key_count, json_t **envelope, json_t **slices, struct err *err);
+int report_build(const struct report_input *input, struct sign_key *const keys[], size_t key_count,
+                 json_t **envelope, json_t **slices, struct err *err);
 /* Canonical text with a newline, written atomically with mode 0644. */
 int report_save(const char *path, const json_t *envelope_or_slice, struct err *err);
 

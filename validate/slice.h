@@ -16,8 +16,7 @@ enum { SLICE_MAX_BYTES = 8 * 1024 * 1024 };
 /* entries: object NODE -> entry.  predicate: the root predicate (borrowed).  *slices: object NODE
  * -> slice, new reference. */
 int slice_build(const json_t *entries, const char *cluster, const json_t *predicate,
-                const struct sign_key *const keys[], size_t key_count, json_t **slices,
-                struct err *err);
+                struct sign_key *const keys[], size_t key_count, json_t **slices, struct err *err);
 
 /* Check form, signature of the root, and that the entry stands where it says.  Neither time nor
  * this machine is looked at.  ERR_DATA.  *entry and *predicate are new references, set only on

@@ -1,0 +1,53 @@
+#include "validate/check.h"
+
+#include <string.h>
+
+#include "common/jsonx.h"
+#include "common/util.h"
+#include "validate/causes.h"
+
+static bool is_node(const struct check_env *env, const char *name)
+{
+    return check_site_node(env, name) != NULL;
+}
+
+static int judge_step(struct check_env *env, const json_t *step, struct err *err)
+{
+    const char *node = NULL, *name = NULL, *code = NULL, *text = NULL;
+    if (jsonx_get_str(step, "step outcome", "node", &node, err) != 0 ||
+        jsonx_get_str(step, "step outcome", "step", &name, err) != 0 ||
+        jsonx_get_str(step, "step outcome", "cause", &code, err) != 0 ||
+        jsonx_get_str(step, "step outcome", "text", &text, err) != 0)
+        return -1;
+    if (!is_node(env, node))
+        return err_set(err, ERR_DATA, "step outcome: node '%.80s' is not in the site", node);
+    const struct cause *cause = causes_find(code);
+    if (!cause)
+        return err_set(err, ERR_DATA, "step outcome of %s: cause '%.60s' is not in causes.def",
+                       node, code);
+    /* A stage that nobody requires cannot make the node unready by failing. */
+    json_auto_t *all = ledger_stages();
+    bool is_stage = json_object_get(all, name) != NULL;
+    bool required = !is_stage || check_is_required(env, name);
+    AUTO(free_str) char *check = str_printf("step %s", name);
+    struct ledger_row *row = ledger_row(env->ledger, node, node, "run", check, required);
+    ledger_set(row, cause->severity == CAUSE_FATAL ? VERDICT_FAIL : VERDICT_WARN, cause->code,
+               "%s: %s", name, text);
+    return 0;
+}
+
+static int judge(const struct check *check, struct check_env *env, struct err *err)
+{
+    const json_t *steps = env->input->steps;
+    for (size_t i = 0; i < json_array_size(steps); i++)
+        if (judge_step(env, json_array_get(steps, i), err) != 0)
+            return -1;
+    return 0;
+}
+
+const struct check check_steps = {
+    .name = "steps",
+    .summary = "no step of the run failed on the node",
+    .stage = "run",
+    .judge = judge,
+};
