@@ -1,0 +1,122 @@
+#include "agents/leftovers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/jsonx.h"
+#include "common/util.h"
+
+enum { POLL_STEP_MS = 5, MAX_STATE_DEPTH = 3 };
+
+void leftovers_adopt(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* --- processes ------------------------------------------------------------------------------ */
+
+/* Parent of a process, from /proc/PID/stat: the name in parentheses may hold anything. */
+static pid_t parent_of(const char *pid)
+{
+    AUTO(free_str) char *path = str_printf("/proc/%s/stat", pid);
+    AUTO(free_str) char *text = NULL;
+    struct err ignored = {0};
+    if (fs_read(path, 65536, &text, NULL, &ignored) != 0)
+        return -1;
+    const char *end = strrchr(text, ')');
+    int parent = -1;
+    if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
+        return -1;
+    return parent;
+}
+
+/* One round over /proc: kills and reaps each child; their own children fall to us for the next
+ * round. */
+static int kill_children(void)
+{
+    int count = 0;
+    DIR *proc = opendir("/proc");
+    if (!proc) /* without /proc the kernel still tells whether there is a child at all */
+        return waitpid(-1, NULL, WNOHANG) < 0 ? 0 : 1;
+    pid_t self = getpid();
+    for (struct dirent *e; (e = readdir(proc));) {
+        if (!isdigit((unsigned char)e->d_name[0]) || parent_of(e->d_name) != self)
+            continue;
+        pid_t pid = (pid_t)atoi(e->d_name);
+        kill(pid, SIGKILL);
+        if (waitpid(pid, NULL, WNOHANG) != pid)
+            count++;
+    }
+    closedir(proc);
+    return count;
+}
+
+int leftovers_end(int timeout_ms)
+{
+    int64_t until = now_ms() + timeout_ms;
+    for (;;) {
+        int left = kill_children();
+        /* A child that was reaped may have left children of its own: an empty round is the proof.
+         */
+        if (left == 0 && kill_children() == 0)
+            return 0;
+        if (now_ms() >= until)
+            return left;
+        poll(NULL, 0, POLL_STEP_MS);
+    }
+}
+
+/* --- files ---------------------------------------------------------------------------------- */
+
+/* "NAME.muster-XXXXXX": fs_write_atomic() and node_key make six and eight characters. */
+static bool is_temporary(const char *name)
+{
+    static const char mark[] = ".muster-";
+    const char *found = NULL;
+    for (const char *p = name; (p = strstr(p, mark)); p++)
+        found = p + strlen(mark);
+    if (!found)
+        return false;
+    size_t len = strlen(found), alnum = 0;
+    while (isalnum((unsigned char)found[alnum]))
+        alnum++;
+    return alnum == len && (len == 6 || len == 8);
+}
+
+static void scan(const struct fs_root *root, const char *dir, int depth, json_t *files)
+{
+    char **names = NULL;
+    size_t count = 0;
+    struct err ignored = {0}; /* a file in the place of a directory holds none */
+    if (fs_list_at(root, dir, &names, &count, &ignored) != 0)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        AUTO(free_str) char *path = str_printf("%s/%s", dir, names[i]);
+        json_t *text = is_temporary(names[i]) ? json_string(path) : NULL;
+        if (text)
+            jsonx_append(files, text);
+        else if (depth > 1)
+            scan(root, path, depth - 1, files);
+    }
+    fs_list_free(names, count);
+}
+
+json_t *leftovers_files(const struct fs_root *root, const char *state_dir)
+{
+    static const char *const dirs[] = {
+        "/etc",          "/etc/modprobe.d",        "/etc/modules-load.d",
+        "/etc/sysctl.d", "/etc/security/limits.d", "/etc/profile.d"};
+    json_t *files = json_array();
+    scan(root, state_dir, MAX_STATE_DEPTH, files);
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+        scan(root, dirs[i], 1, files);
+    return files;
+}
