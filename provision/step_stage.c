@@ -1,0 +1,170 @@
+/* Stages that a node runs by itself, and what all stage steps share. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/jsonx.h"
+#include "common/log.h"
+#include "common/util.h"
+#include "provision/steps.h"
+
+enum { INVENTORY_MS = 60000, STAGE_GRACE_MS = 10000 };
+
+void step_take_evidence(struct ctl *c, size_t node, const json_t *event)
+{
+    if (strcmp(jsonx_str_or(event, "event", ""), "evidence") != 0)
+        return;
+    const char *text = jsonx_str_or(event, "line", NULL);
+    if (!text || strchr(text, '\n'))
+        return; /* not evidence: the seal's count then shows that a record is missing */
+    AUTO(free_str) char *path = run_node_path(&c->run, "evidence", c->names[node], ".jsonl");
+    AUTO(free_str) char *line = str_printf("%s\n", text);
+    AUTO(close_fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    size_t len = strlen(line);
+    if (fd < 0 || write(fd, line, len) != (ssize_t)len)
+        log_error("%s: %s; this record is lost and its stage will not count", path,
+                  strerror(errno));
+}
+
+json_t *step_stage_params(const struct ctl *c, const char *stage)
+{
+    const json_t *params = json_object_get(json_object_get(c->site, "stages"), stage);
+    return json_is_object(params) ? json_deep_copy(params) : json_object();
+}
+
+json_t *step_stage_request(const char *stage, json_t *params, unsigned deadline_ms)
+{
+    json_t *request = json_object();
+    jsonx_set_str(request, "op", "stage");
+    jsonx_set_str(request, "stage", stage);
+    jsonx_set(request, "params", params);
+    jsonx_set_int(request, "deadline_ms", deadline_ms);
+    return request;
+}
+
+void step_token(char token[static 65])
+{
+    struct hash secret;
+    random_bytes(secret.bytes, sizeof secret.bytes);
+    hash_hex(&secret, token);
+}
+
+static json_t *make_inventory(struct ctl *c, size_t node, void *ctx)
+{
+    (void)node;
+    (void)ctx;
+    return step_stage_request("inventory", step_stage_params(c, "inventory"), INVENTORY_MS);
+}
+
+static void take_event(void *ctx, struct fleet *f, size_t node, const json_t *event)
+{
+    (void)f;
+    struct ctl_call *call = ctx;
+    step_take_evidence(call->c, node, event);
+}
+
+static int step_inventory(struct ctl *c, struct err *err)
+{
+    (void)err;
+    struct ctl_request request = {.step = "inventory",
+                                  .make = make_inventory,
+                                  .on_event = take_event,
+                                  .timeout_ms = INVENTORY_MS + STAGE_GRACE_MS};
+    ctl_call(c, &request);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(struct ctl *c, struct err *err);
+} stages[] = {
+    {"inventory", step_inventory},
+    {"pairs", step_pairs},
+    {"allreduce-cluster", step_allreduce},
+};
+
+const char *const step_stage_names[] = {"inventory", "pairs", "allreduce-cluster", NULL};
+_Static_assert(ARRAY_LEN(step_stage_names) == ARRAY_LEN(stages) + 1, "one name per stage");
+
+/* Whether the comma-separated list names the stage; NULL means all. */
+static bool wanted(const char *only, const char *stage)
+{
+    if (!only)
+        return true;
+    size_t len = strlen(stage);
+    for (const char *p = only; *p; p += strcspn(p, ","), p += *p == ',')
+        if (strcspn(p, ",") == len && strncmp(p, stage, len) == 0)
+            return true;
+    return false;
+}
+
+static int check_names(const char *only, struct err *err)
+{
+    for (const char *p = only; p && *p; p += strcspn(p, ","), p += *p == ',') {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, ","), p);
+        bool known = false;
+        for (size_t i = 0; step_stage_names[i]; i++)
+            known = known || strcmp(step_stage_names[i], name) == 0;
+        const char *near = known ? NULL : str_nearest(name, step_stage_names);
+        if (!known)
+            return err_set(err, ERR_USAGE,
+                           "--stages: '%s' is not a stage that can be run (inventory, pairs, "
+                           "allreduce-cluster)%s%s%s",
+                           name, near ? "; did you mean '" : "", near ? near : "",
+                           near ? "'?" : "");
+    }
+    return 0;
+}
+
+/* A resumed run repeats a stage unless every active node has it. */
+static bool stage_done(const struct ctl *c, const char *step)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (c->active[i] && !run_has(&c->run, step, c->names[i]))
+            return false;
+    return true;
+}
+
+static json_t *node_states(const struct ctl *c, const bool *before)
+{
+    json_t *nodes = json_object();
+    for (size_t i = 0; i < c->count; i++)
+        if (before[i])
+            jsonx_set_str(nodes, c->names[i], c->active[i] ? "ok" : "node lost");
+    return nodes;
+}
+
+static int run_stage(struct ctl *c, size_t stage, struct err *err)
+{
+    AUTO(free_str) char *step = str_printf("stage:%s", stages[stage].name);
+    if (stage_done(c, step)) {
+        log_info("%s: already measured in this run", stages[stage].name);
+        return 0;
+    }
+    bool *before = mem_zero(c->count, sizeof *before);
+    memcpy(before, c->active, c->count * sizeof *before);
+    int status = run_note(&c->run, step, "begin", NULL, err);
+    if (status == 0)
+        status = stages[stage].run(c, err);
+    if (status == 0) {
+        json_auto_t *nodes = node_states(c, before);
+        status = run_note(&c->run, step, "done", nodes, err);
+    }
+    free(before);
+    return status;
+}
+
+int step_stages(struct ctl *c, const char *only, struct err *err)
+{
+    if (check_names(only, err) != 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++)
+        if (wanted(only, stages[i].name) && run_stage(c, i, err) != 0)
+            return -1;
+    return 0;
+}
