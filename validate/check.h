@@ -21,6 +21,7 @@ struct check_env {
     json_t *required;   /* stages that policy requires */
     const char **names; /* the site's nodes, sorted */
     size_t count;
+    json_t *interfaces; /* object NODE -> interface that its evidence names */
 };
 
 struct check {
@@ -58,8 +59,24 @@ bool check_use(const struct evidence_set_record *record, struct ledger_row *row)
 /* Row stays NOT_MEASURED because there is no record. */
 void check_absent(const struct check_env *env, struct ledger_row *row, bool unsealed);
 
-/* The row of a directed path. */
-struct ledger_row *check_path_row(const struct check *check, struct check_env *env,
-                                  const char *from, const char *to, bool required);
+/* --- checks of directed paths ------------------------------------------------------------------
+ */
+
+/* Runs over every directed path of the site: makes the row, finds the record (the maker's own, else
+ * one in which the other end says that it failed) and hands measured ones to use(). */
+struct check_path {
+    const char *from, *to;
+    struct ledger_row *row;
+    const struct evidence_set_record *record; /* measured */
+};
+typedef void check_path_fn(struct check_env *env, const struct check_path *path, void *ctx);
+/* at_receiver: the maker of the record is the receiving end. */
+void check_paths(const struct check *check, struct check_env *env, bool required, bool at_receiver,
+                 check_path_fn *use, void *ctx);
+/* Judge measured paths by limits_judge(): floor, slower end's link, and peers with links of that
+ * speed. */
+int check_paths_by_limits(const struct check *check, struct check_env *env, bool required,
+                          bool at_receiver, double (*value)(const struct evidence_set_record *),
+                          struct err *err);
 
 #endif

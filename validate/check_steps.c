@@ -21,18 +21,16 @@ static int judge_step(struct check_env *env, const json_t *step, struct err *err
         return -1;
     if (!is_node(env, node))
         return err_set(err, ERR_DATA, "step outcome: node '%.80s' is not in the site", node);
+    /* A cause that has no row is a fault of the controller; the outcome still counts. */
     const struct cause *cause = causes_find(code);
-    if (!cause)
-        return err_set(err, ERR_DATA, "step outcome of %s: cause '%.60s' is not in causes.def",
-                       node, code);
+    bool fatal = !cause || cause->severity == CAUSE_FATAL;
     /* A stage that nobody requires cannot make the node unready by failing. */
-    json_auto_t *all = ledger_stages();
-    bool is_stage = json_object_get(all, name) != NULL;
-    bool required = !is_stage || check_is_required(env, name);
+    json_auto_t *stages = ledger_stages();
+    bool required = !json_object_get(stages, name) || check_is_required(env, name);
     AUTO(free_str) char *check = str_printf("step %s", name);
     struct ledger_row *row = ledger_row(env->ledger, node, node, "run", check, required);
-    ledger_set(row, cause->severity == CAUSE_FATAL ? VERDICT_FAIL : VERDICT_WARN, cause->code,
-               "%s: %s", name, text);
+    ledger_set(row, fatal ? VERDICT_FAIL : VERDICT_WARN, cause ? cause->code : "internal",
+               "%s: %s%s%s", name, text, cause ? "" : "; cause without a row: ", cause ? "" : code);
     return 0;
 }
 

@@ -49,24 +49,11 @@ const json_t *check_site_node(const struct check_env *env, const char *node)
     return json_object_get(json_object_get(env->input->site, "nodes"), node);
 }
 
-/* Newest record of the node in a stage that names the interface it used. */
-static const char *interface_of_evidence(const struct check_env *env, const char *node)
-{
-    const struct evidence_set *set = env->input->evidence;
-    for (size_t i = evidence_set_count(set); i > 0; i--) {
-        const struct evidence_set_record *r = evidence_set_at(set, i - 1);
-        const char *name = jsonx_str_or(json_object_get(r->json, "proof"), "interface", NULL);
-        if (name && r->sealed && strcmp(r->node, node) == 0)
-            return name;
-    }
-    return NULL;
-}
-
 const char *check_interface(const struct check_env *env, const char *node)
 {
     const json_t *fabric = json_object_get(env->input->site, "fabric");
     const char *named = jsonx_str_or(fabric, "interface", NULL);
-    return named ? named : interface_of_evidence(env, node);
+    return named ? named : jsonx_str_or(env->interfaces, node, NULL);
 }
 
 const json_t *check_net(const struct check_env *env, const char *node, const char *interface)
@@ -126,11 +113,4 @@ void check_absent(const struct check_env *env, struct ledger_row *row, bool unse
     else
         ledger_set(row, VERDICT_NOT_MEASURED, "not-run", "%s has no record of this run",
                    row->node[0] ? row->node : row->subject);
-}
-
-struct ledger_row *check_path_row(const struct check *check, struct check_env *env,
-                                  const char *from, const char *to, bool required)
-{
-    AUTO(free_str) char *subject = str_printf("%s>%s", from, to);
-    return ledger_row(env->ledger, subject, "", check->stage, check->name, required);
 }

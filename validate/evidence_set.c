@@ -21,6 +21,7 @@ struct evidence_set {
     size_t node_count;
     json_t *node_index; /* name -> position in nodes */
     json_t *index;      /* key_of() -> array of positions in records */
+    json_t *seals;      /* node and stage -> number of valid seals */
 };
 
 /* A line of the stage that is being read, until its seal comes. */
@@ -46,6 +47,7 @@ struct evidence_set *evidence_set_create(const char *run)
     set->run = str_dup(run);
     set->node_index = json_object();
     set->index = json_object();
+    set->seals = json_object();
     return set;
 }
 
@@ -73,6 +75,7 @@ void evidence_set_destroy(struct evidence_set *set)
     free(set->nodes);
     json_decref(set->node_index);
     json_decref(set->index);
+    json_decref(set->seals);
     free(set->run);
     free(set);
 }
@@ -96,6 +99,12 @@ static void problem(struct evidence_set *set, const char *node, const char *caus
 static char *key_of(const char *stage, const char *subject, const char *quantity)
 {
     return str_printf("%s\n%s\n%s", stage, subject, quantity);
+}
+
+static unsigned seals_of(const struct evidence_set *set, const char *node, const char *stage)
+{
+    AUTO(free_str) char *key = str_printf("%s\n%s", node, stage);
+    return (unsigned)jsonx_int_or(set->seals, key, 0);
 }
 
 static void keep(struct evidence_set *set, struct evidence_set_record *r)
@@ -264,6 +273,8 @@ static void apply_seal(struct reader *rd, const json_t *seal, const char *stage)
             if (of_stage[i]->record)
                 of_stage[i]->record->sealed = true;
         drop_pending(rd, stage);
+        AUTO(free_str) char *key = str_printf("%s\n%s", rd->node, stage);
+        jsonx_set_int(rd->set->seals, key, seals_of(rd->set, rd->node, stage) + 1);
     } else {
         problem(rd->set, rd->node, "evidence-gap",
                 str_printf("the seal of stage %s is about %.0f records with another content than "
@@ -310,6 +321,7 @@ static void read_line(struct reader *rd, const char *line, size_t len, size_t nu
     struct evidence_set_record *record = good ? record_of(json_incref(json), rd->node) : NULL;
     add_pending(rd, line, len, stage, record);
     if (record) {
+        record->attempt = seals_of(rd->set, rd->node, stage);
         keep(rd->set, record);
         rd->accepted++;
     }
@@ -454,4 +466,9 @@ const struct evidence_set_record *evidence_set_find(const struct evidence_set *s
         if (r->sealed)
             newest = r;
     return newest;
+}
+
+bool evidence_set_is_current(const struct evidence_set *set, const struct evidence_set_record *r)
+{
+    return r->sealed && r->attempt + 1 == seals_of(set, r->node, r->stage);
 }

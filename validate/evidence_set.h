@@ -23,8 +23,9 @@ struct evidence_set_record {
     int64_t seq;
     const double *samples;
     size_t sample_count;
-    double value; /* median of the samples, 0 without samples */
-    bool sealed;  /* a valid seal of its stage follows it */
+    double value;     /* median of the samples, 0 without samples */
+    bool sealed;      /* a valid seal of its stage follows it */
+    unsigned attempt; /* how many seals of its stage its node had made before */
 };
 
 struct evidence_set_problem {
@@ -75,6 +76,9 @@ const struct evidence_set_record *evidence_set_next(const struct evidence_set *s
                                                     const char *node, const char *stage,
                                                     const char *subject, const char *quantity,
                                                     size_t *cursor);
+
+/* Whether the record is of the node's last sealed attempt at its stage. */
+bool evidence_set_is_current(const struct evidence_set *set, const struct evidence_set_record *r);
 
 /* Sign one record in place: adds "sig".  What the agent calls before it sends a line.  ERR_ENV. */
 int evidence_set_sign(json_t *record, const struct sign_key *key, struct err *err);

@@ -163,7 +163,7 @@ static bool is_impossible(const struct limits_figure *f, struct ledger_row *row)
 {
     const struct limits_quantity *q = f->quantity;
     AUTO(free_str) char *value = units_format(f->value, q->unit);
-    if (!isfinite(f->value) || f->value <= 0) {
+    if (!isfinite(f->value) || f->value < 0 || (f->value == 0 && q->demanded)) {
         ledger_set(row, VERDICT_FAIL, q->cause, "%s is not a possible %s", value, q->name);
         return true;
     }
