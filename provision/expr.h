@@ -1,9 +1,10 @@
 /* Conditions over facts and variables: `when: facts.gpus.available and len(facts.rdma) > 0`.
  *
- * Operators from strong to weak: == != < <= > >= in "not in"; not; and; or; with parentheses.  Literals:
- * "text" or 'text', 12, 1.5, true, false, null, [list].  Paths: facts.net[0].mtu, vars["x-y"]; the
- * first word is one of facts, vars, fabric, node.  A path that is not there is null.
- * False are null, false, 0, "", [] and {}; everything else is true.  `and` and `or` stop early.
+ * Operators from strong to weak: == != < <= > >= in "not in"; not; and; or; with parentheses.
+ * Literals: "text" or 'text', 12, 1.5, true, false, null, [list].  Paths: facts.net[0].mtu,
+ * vars["x-y"]; the first word is one of facts, vars, fabric, node.  A path that is not there is
+ * null. False are null, false, 0, "", [] and {}; everything else is true.  `and` and `or` stop
+ * early.
  * == compares numbers by value and never fails; < <= > >= need two numbers or two strings; `in`
  * looks in a list, for a key in an object, for a part in a string, and is false in null. Functions:
  * len(x) defined(path) default(x, y) version_at_least(a, b) any(list, "key", value) where(list,

@@ -205,8 +205,7 @@ static int eval_in(const struct expr *e, const json_t *a, const json_t *b, bool 
     json_t *item;
     *out = false;
     if (json_is_array(b)) {
-        json_array_foreach (b, i, item)
-            *out = *out || expr_equal(a, item);
+        json_array_foreach(b, i, item) *out = *out || expr_equal(a, item);
         return 0;
     }
     if (json_is_null(b))
@@ -221,8 +220,7 @@ static int eval_in(const struct expr *e, const json_t *a, const json_t *b, bool 
     return 0;
 }
 
-static int eval_comparison(const struct expr *e, const json_t *scope, json_t **out,
-                           struct err *err)
+static int eval_comparison(const struct expr *e, const json_t *scope, json_t **out, struct err *err)
 {
     json_auto_t *a = NULL;
     json_auto_t *b = NULL;
@@ -243,11 +241,11 @@ static int eval_comparison(const struct expr *e, const json_t *scope, json_t **o
 }
 
 static eval_fn *const evaluators[] = {
-    [EXPR_LITERAL] = eval_literal, [EXPR_LIST] = eval_list,     [EXPR_ROOT] = eval_root,
-    [EXPR_MEMBER] = eval_member,   [EXPR_INDEX] = eval_index,   [EXPR_CALL] = eval_call,
-    [EXPR_NOT] = eval_not,         [EXPR_AND] = eval_chain,     [EXPR_OR] = eval_chain,
-    [EXPR_EQ] = eval_comparison,   [EXPR_NE] = eval_comparison, [EXPR_LT] = eval_comparison,
-    [EXPR_LE] = eval_comparison,   [EXPR_GT] = eval_comparison, [EXPR_GE] = eval_comparison,
+    [EXPR_LITERAL] = eval_literal, [EXPR_LIST] = eval_list,         [EXPR_ROOT] = eval_root,
+    [EXPR_MEMBER] = eval_member,   [EXPR_INDEX] = eval_index,       [EXPR_CALL] = eval_call,
+    [EXPR_NOT] = eval_not,         [EXPR_AND] = eval_chain,         [EXPR_OR] = eval_chain,
+    [EXPR_EQ] = eval_comparison,   [EXPR_NE] = eval_comparison,     [EXPR_LT] = eval_comparison,
+    [EXPR_LE] = eval_comparison,   [EXPR_GT] = eval_comparison,     [EXPR_GE] = eval_comparison,
     [EXPR_IN] = eval_comparison,   [EXPR_NOT_IN] = eval_comparison,
 };
 

@@ -92,7 +92,8 @@ static int select_items(const struct expr_call *call, json_t *found, struct err 
         return wrong(call, 1, "a key in quotes", err);
     size_t i;
     json_t *item;
-    json_array_foreach (call->args[0], i, item) {
+    json_array_foreach(call->args[0], i, item)
+    {
         const json_t *value = json_object_get(item, json_string_value(call->args[1]));
         if (value && expr_equal(value, call->args[2]))
             jsonx_append(found, json_incref(item));
@@ -127,7 +128,8 @@ static int run_pluck(const struct expr_call *call, json_t **out, struct err *err
     json_auto_t *list = json_array();
     size_t i;
     json_t *item;
-    json_array_foreach (call->args[0], i, item) {
+    json_array_foreach(call->args[0], i, item)
+    {
         json_t *value = json_object_get(item, json_string_value(call->args[1]));
         if (value && !json_is_null(value))
             jsonx_append(list, json_incref(value));
@@ -146,7 +148,8 @@ static int run_join(const struct expr_call *call, json_t **out, struct err *err)
     strbuf_puts(&b, "");
     size_t i;
     json_t *item;
-    json_array_foreach (call->args[0], i, item) {
+    json_array_foreach(call->args[0], i, item)
+    {
         if (i > 0)
             strbuf_puts(&b, json_string_value(call->args[1]));
         if (json_is_string(item)) {

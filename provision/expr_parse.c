@@ -288,8 +288,9 @@ static struct expr *parse_word(struct parser *p)
     if (near)
         expr_fail(col, p->err, "unknown word '%.40s'; did you mean '%s'?", word, near);
     else
-        expr_fail(col, p->err, "unknown word '%.40s'; a path begins with facts, vars, fabric or "
-                               "node, and text is quoted",
+        expr_fail(col, p->err,
+                  "unknown word '%.40s'; a path begins with facts, vars, fabric or "
+                  "node, and text is quoted",
                   word);
     return NULL;
 }

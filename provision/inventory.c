@@ -51,10 +51,9 @@ static bool is_ansible(const char *text, size_t len)
         return true;
     const char *name;
     json_t *group;
-    json_object_foreach (value, name, group)
-        if (json_is_array(json_object_get(group, "hosts")) ||
-            json_is_array(json_object_get(group, "children")))
-            return true;
+    json_object_foreach(value, name,
+                        group) if (json_is_array(json_object_get(group, "hosts")) ||
+                                   json_is_array(json_object_get(group, "children"))) return true;
     return false;
 }
 

@@ -59,9 +59,7 @@ static void add_group(json_t *node, const char *group)
     json_t *groups = json_object_get(node, "groups");
     size_t i;
     json_t *word;
-    json_array_foreach (groups, i, word)
-        if (strcmp(json_string_value(word), group) == 0)
-            return;
+    json_array_foreach(groups, i, word) if (strcmp(json_string_value(word), group) == 0) return;
     jsonx_append_str(groups, group);
 }
 
@@ -70,7 +68,8 @@ static int join(struct tree *t, const json_t *hosts, const char *group, const js
 {
     size_t i;
     json_t *host;
-    json_array_foreach (hosts, i, host) {
+    json_array_foreach(hosts, i, host)
+    {
         if (!json_is_string(host))
             return fail(t, group, "hosts must be a list of names");
         json_t *node = node_of(t, json_string_value(host));
@@ -86,14 +85,15 @@ static int join(struct tree *t, const json_t *hosts, const char *group, const js
 
 static int collect(struct tree *t, const char *group, int depth, json_t *hosts);
 
-/* Hosts of a group and of the groups below it.  Variables are taken over on the way up, so that those
- * of a child win over its parent's. */
+/* Hosts of a group and of the groups below it.  Variables are taken over on the way up, so that
+ * those of a child win over its parent's. */
 static int collect_children(struct tree *t, const char *group, const json_t *children, int depth,
                             json_t *hosts)
 {
     size_t i;
     json_t *child;
-    json_array_foreach (children, i, child) {
+    json_array_foreach(children, i, child)
+    {
         if (!json_is_string(child))
             return fail(t, group, "children must be a list of names");
         if (collect(t, json_string_value(child), depth + 1, hosts) != 0)
@@ -149,8 +149,9 @@ static int read_port(struct tree *t, const char *name, const json_t *value, int6
 {
     if (!value || json_is_null(value))
         return 0;
-    AUTO(free_str) char *text = json_is_string(value) ? str_dup(json_string_value(value))
-                                                      : json_dumps(value, JSON_ENCODE_ANY);
+    AUTO(free_str)
+    char *text = json_is_string(value) ? str_dup(json_string_value(value))
+                                       : json_dumps(value, JSON_ENCODE_ANY);
     struct err cause = {0};
     if (units_parse_int(text ? text : "", 1, 65535, port, &cause) != 0)
         return err_set(t->err, ERR_USAGE, "%s: %s: ansible_port: %s", t->source, name, cause.text);
@@ -159,8 +160,8 @@ static int read_port(struct tree *t, const char *name, const json_t *value, int6
 
 static int take_connection(struct tree *t, const char *name, json_t *vars, struct connection *c)
 {
-    static const char *const taken[] = {"ansible_host", "ansible_ssh_host", "ansible_user",
-                                        "ansible_ssh_user", "ansible_port", "ansible_ssh_port",
+    static const char *const taken[] = {"ansible_host",     "ansible_ssh_host", "ansible_user",
+                                        "ansible_ssh_user", "ansible_port",     "ansible_ssh_port",
                                         "ansible_become"};
     c->host = jsonx_str_or(vars, "ansible_host", jsonx_str_or(vars, "ansible_ssh_host", NULL));
     c->user = jsonx_str_or(vars, "ansible_user", jsonx_str_or(vars, "ansible_ssh_user", NULL));
@@ -201,7 +202,8 @@ static int collect_all(struct tree *t)
 {
     const char *name;
     json_t *value;
-    json_object_foreach ((json_t *)t->raw, name, value) {
+    json_object_foreach((json_t *)t->raw, name, value)
+    {
         json_auto_t *hosts = json_array();
         if (strcmp(name, "_meta") != 0 && strcmp(name, "all") != 0 &&
             collect(t, name, 0, hosts) != 0)
@@ -211,9 +213,7 @@ static int collect_all(struct tree *t)
     json_auto_t *hosts = json_array();
     if (collect(t, "all", 0, hosts) != 0)
         return -1;
-    json_object_foreach ((json_t *)t->meta, name, value)
-        if (!node_of(t, name))
-            return -1;
+    json_object_foreach((json_t *)t->meta, name, value) if (!node_of(t, name)) return -1;
     return 0;
 }
 
@@ -236,9 +236,8 @@ int inventory_ansible(const char *text, size_t len, const char *source, json_t *
     bool all_become = true;
     const char *name;
     json_t *node;
-    json_object_foreach (built, name, node)
-        if (finish_node(&t, name, node, &all_become) != 0)
-            return -1;
+    json_object_foreach(built, name,
+                        node) if (finish_node(&t, name, node, &all_become) != 0) return -1;
     if (become)
         *become = all_become ? "sudo" : "none";
     *nodes = STEAL(built);

@@ -51,18 +51,21 @@ static int add(struct list_reader *r, const char *name, const char *user, int64_
 static int check_form(const struct list_reader *r, const char *line, struct err *err)
 {
     if (*line == '[')
-        return fail(r, err, "this looks like an Ansible INI inventory; give muster the output of "
-                            "'ansible-inventory --list'");
+        return fail(r, err,
+                    "this looks like an Ansible INI inventory; give muster the output of "
+                    "'ansible-inventory --list'");
     if (strstr(line, ": ") || str_has_suffix(line, ":"))
-        return fail(r, err, "this looks like YAML, but the first line of the file is not 'KEY: VALUE', "
-                            "so it is read as a list of hosts");
+        return fail(r, err,
+                    "this looks like YAML, but the first line of the file is not 'KEY: VALUE', "
+                    "so it is read as a list of hosts");
     if (strchr(line, '='))
         return fail(r, err, "a host list has no key=value; write USER@HOST:PORT, or a site file");
     size_t first = strspn(line, "0123456789.");
     bool address = first > 6 && (line[first] == ' ' || line[first] == '\t');
     if (address && line[first + strspn(line + first, " \t")] != '\0')
-        return fail(r, err, "this looks like /etc/hosts (ADDRESS NAME); write one host a line, or "
-                            "a site file with host: ADDRESS");
+        return fail(r, err,
+                    "this looks like /etc/hosts (ADDRESS NAME); write one host a line, or "
+                    "a site file with host: ADDRESS");
     return 0;
 }
 

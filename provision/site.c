@@ -39,8 +39,8 @@ static int check_fabric(const struct source_map *map, const json_t *fabric, stru
                           "(that of the IPoIB interface is another setting)",
                           (long long)mtu);
     if (strcmp(kind, "efa") == 0 && mtu > 9001)
-        return source_err(map, "/fabric/mtu", err,
-                          "the largest MTU inside a VPC is 9001, not %lld", (long long)mtu);
+        return source_err(map, "/fabric/mtu", err, "the largest MTU inside a VPC is 9001, not %lld",
+                          (long long)mtu);
     if (!infiniband && json_array_size(json_object_get(fabric, "subnet_managers")) > 0)
         return source_err(map, "/fabric/subnet_managers", err,
                           "only InfiniBand has a subnet manager, and the kind is %s", kind);
@@ -62,7 +62,8 @@ static int read_stages(const struct source_map *map, const json_t *raw, json_t *
         return -1;
     const char *name;
     json_t *params;
-    json_object_foreach ((json_t *)from, name, params) {
+    json_object_foreach((json_t *)from, name, params)
+    {
         AUTO(free_str) char *pointer = source_pointer_key("/stages", name);
         if (site_check_stage(map, pointer, name, err) != 0 ||
             site_want_object(map, pointer, params, err) != 0)
@@ -73,8 +74,7 @@ static int read_stages(const struct source_map *map, const json_t *raw, json_t *
 }
 
 /* Everything but the nodes. */
-static int read_rest(const struct source_map *map, const json_t *raw, json_t *site,
-                     struct err *err)
+static int read_rest(const struct source_map *map, const json_t *raw, json_t *site, struct err *err)
 {
     if (read_part(map, "ssh", raw, site, err) != 0 ||
         read_part(map, "fabric", raw, site, err) != 0 ||
@@ -87,8 +87,7 @@ static int read_rest(const struct source_map *map, const json_t *raw, json_t *si
 static int from_mapping(const struct source_map *map, const json_t *raw, json_t *site,
                         struct err *err)
 {
-    if (site_want_object(map, "", raw, err) != 0 ||
-        site_section(map, "", "", raw, site, err) != 0)
+    if (site_want_object(map, "", raw, err) != 0 || site_section(map, "", "", raw, site, err) != 0)
         return -1;
     json_auto_t *playbooks = json_incref(json_object_get(site, "playbooks"));
     json_object_del(site, "playbooks");
@@ -98,19 +97,18 @@ static int from_mapping(const struct source_map *map, const json_t *raw, json_t 
 }
 
 /* A list of nodes and nothing else: every other key has its default. */
-static int from_nodes(const struct source_map *map, json_t *nodes, const char *become,
-                      json_t *site, struct err *err)
+static int from_nodes(const struct source_map *map, json_t *nodes, const char *become, json_t *site,
+                      struct err *err)
 {
-    json_auto_t *raw = json_pack("{s:s, s:n, s:{s:s}}", "cluster", "cluster", "nodes", "ssh",
-                                 "become", become);
+    json_auto_t *raw =
+        json_pack("{s:s, s:n, s:{s:s}}", "cluster", "cluster", "nodes", "ssh", "become", become);
     if (site_section(map, "", "", raw, site, err) != 0)
         return -1;
     json_auto_t *playbooks = json_incref(json_object_get(site, "playbooks"));
     json_object_del(site, "playbooks");
     const char *name;
     json_t *node;
-    json_object_foreach (nodes, name, node)
-        jsonx_set(node, "playbooks", json_deep_copy(playbooks));
+    json_object_foreach(nodes, name, node) jsonx_set(node, "playbooks", json_deep_copy(playbooks));
     jsonx_set(site, "nodes", json_incref(nodes));
     return read_rest(map, raw, site, err);
 }
@@ -122,7 +120,8 @@ static int parse_mapping(const char *text, size_t len, struct source_map *map, j
 {
     const char *source = source_map_file(map);
     struct err ignored = {0};
-    if (text[strspn(text, " \t\r\n")] == '{' && jsonx_parse(text, len, source, raw, &ignored) == 0) {
+    if (text[strspn(text, " \t\r\n")] == '{' &&
+        jsonx_parse(text, len, source, raw, &ignored) == 0) {
         json_t *lines = NULL;
         if (yaml_parse(text, len, source, map, &lines, &ignored) == 0)
             json_decref(lines);

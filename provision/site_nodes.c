@@ -21,8 +21,7 @@ char *site_node_hint(const json_t *nodes, const char *name)
     const char **names = mem_zero(count + 1, sizeof *names);
     const char *key;
     json_t *value;
-    json_object_foreach ((json_t *)nodes, key, value)
-        names[i++] = key;
+    json_object_foreach((json_t *)nodes, key, value) names[i++] = key;
     char *hint = site_hint(name, names, false);
     free(names);
     return hint;
@@ -63,9 +62,8 @@ static int read_entry(struct builder *b, const char *pointer, const json_t *raw,
         jsonx_set(entry, "playbooks", json_deep_copy(b->defaults));
     size_t i;
     json_t *name;
-    json_array_foreach (names, i, name)
-        if (add_node(b, at, json_string_value(name), entry, err) != 0)
-            return -1;
+    json_array_foreach(names, i, name) if (add_node(b, at, json_string_value(name), entry, err) !=
+                                           0) return -1;
     return 0;
 }
 
@@ -77,7 +75,8 @@ static int read_list(struct builder *b, const json_t *raw, struct err *err)
         return -1;
     size_t i;
     json_t *entry;
-    json_array_foreach (raw, i, entry) {
+    json_array_foreach(raw, i, entry)
+    {
         AUTO(free_str) char *pointer = source_pointer_index("/nodes", i);
         if (read_entry(b, pointer, entry, err) != 0)
             return -1;
@@ -91,9 +90,7 @@ static bool has_word(const json_t *list, const char *word)
 {
     size_t i;
     json_t *item;
-    json_array_foreach (list, i, item)
-        if (strcmp(json_string_value(item), word) == 0)
-            return true;
+    json_array_foreach(list, i, item) if (strcmp(json_string_value(item), word) == 0) return true;
     return false;
 }
 
@@ -104,7 +101,8 @@ static int join_group(struct builder *b, const char *pointer, const char *group,
     AUTO(free_str) char *at = source_pointer_key(pointer, "names");
     size_t i;
     json_t *name;
-    json_array_foreach (names, i, name) {
+    json_array_foreach(names, i, name)
+    {
         const char *word = json_string_value(name);
         json_t *node = json_object_get(b->nodes, word);
         if (!node) {
@@ -118,8 +116,8 @@ static int join_group(struct builder *b, const char *pointer, const char *group,
     return 0;
 }
 
-/* Variables of a node: its own over those of its groups.  Two groups that give one variable different
- * values have no order, so that is refused. */
+/* Variables of a node: its own over those of its groups.  Two groups that give one variable
+ * different values have no order, so that is refused. */
 static int fold_vars(struct builder *b, const char *name, json_t *node, const json_t *groups,
                      struct err *err)
 {
@@ -128,10 +126,12 @@ static int fold_vars(struct builder *b, const char *name, json_t *node, const js
     json_auto_t *origin = json_object();
     size_t i;
     json_t *group, *value;
-    json_array_foreach (json_object_get(node, "groups"), i, group) {
+    json_array_foreach(json_object_get(node, "groups"), i, group)
+    {
         const char *word = json_string_value(group), *key;
         json_t *vars = json_object_get(json_object_get(groups, word), "vars");
-        json_object_foreach (vars, key, value) {
+        json_object_foreach(vars, key, value)
+        {
             const json_t *other = json_object_get(folded, key);
             if (other && !json_equal(other, value) && !json_object_get(own, key))
                 return source_err(b->map, "/groups", err,
@@ -155,7 +155,8 @@ static int read_groups(struct builder *b, const json_t *raw, json_t *groups, str
         return -1;
     const char *name;
     json_t *value;
-    json_object_foreach ((json_t *)raw, name, value) {
+    json_object_foreach((json_t *)raw, name, value)
+    {
         AUTO(free_str) char *pointer = source_pointer_key("/groups", name);
         static const struct site_key row = {.key = "group", .type = SITE_NAME};
         json_auto_t *word = json_string(name);
@@ -183,9 +184,8 @@ int site_read_nodes(const struct source_map *map, const json_t *raw, const json_
         return -1;
     const char *name;
     json_t *node;
-    json_object_foreach (nodes, name, node)
-        if (fold_vars(&b, name, node, groups, err) != 0)
-            return -1;
+    json_object_foreach(nodes, name,
+                        node) if (fold_vars(&b, name, node, groups, err) != 0) return -1;
     jsonx_set(site, "nodes", STEAL(nodes));
     return 0;
 }

@@ -21,7 +21,8 @@ static int read_require(const struct source_map *map, const json_t *raw, json_t 
                         struct err *err)
 {
     static const char at[] = "/policy/require";
-    if (!raw || json_is_null(raw) || (json_is_string(raw) && !strcmp(json_string_value(raw), "all"))) {
+    if (!raw || json_is_null(raw) ||
+        (json_is_string(raw) && !strcmp(json_string_value(raw), "all"))) {
         jsonx_set_str(policy, "require", "all");
         return 0;
     }
@@ -34,11 +35,13 @@ static int read_require(const struct source_map *map, const json_t *raw, json_t 
     if (site_convert(map, at, &row, raw, &list, err) != 0)
         return -1;
     if (json_array_size(list) == 0)
-        return source_err(map, at, err, "an empty list would call every node ready; name a stage "
-                                        "or write 'all'");
+        return source_err(map, at, err,
+                          "an empty list would call every node ready; name a stage "
+                          "or write 'all'");
     size_t i;
     json_t *stage;
-    json_array_foreach (list, i, stage) {
+    json_array_foreach(list, i, stage)
+    {
         AUTO(free_str) char *pointer = source_pointer_index(at, i);
         if (site_check_stage(map, pointer, json_string_value(stage), err) != 0)
             return -1;
@@ -117,9 +120,8 @@ static int read_floors(const struct source_map *map, const json_t *raw, json_t *
         return -1;
     const char *name;
     json_t *value;
-    json_object_foreach ((json_t *)raw, name, value)
-        if (read_floor(map, name, value, floors, err) != 0)
-            return -1;
+    json_object_foreach((json_t *)raw, name,
+                        value) if (read_floor(map, name, value, floors, err) != 0) return -1;
     return 0;
 }
 
@@ -167,7 +169,8 @@ static int read_exclude(const struct source_map *map, const json_t *raw, const j
         return -1;
     size_t i;
     json_t *item;
-    json_array_foreach (raw, i, item) {
+    json_array_foreach(raw, i, item)
+    {
         AUTO(free_str) char *pointer = source_pointer_index("/policy/exclude", i);
         AUTO(free_str) char *at = source_pointer_key(pointer, "subject");
         json_t *entry = json_object();
@@ -179,8 +182,7 @@ static int read_exclude(const struct source_map *map, const json_t *raw, const j
     return 0;
 }
 
-int site_read_policy(const struct source_map *map, const json_t *raw, json_t *site,
-                     struct err *err)
+int site_read_policy(const struct source_map *map, const json_t *raw, json_t *site, struct err *err)
 {
     json_auto_t *empty = json_object();
     const json_t *from = json_object_get(raw, "policy");

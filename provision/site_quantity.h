@@ -1,4 +1,5 @@
-/* The quantities that may have a floor of the site's own, and the units their values are written in. */
+/* The quantities that may have a floor of the site's own, and the units their values are written
+ * in. */
 #ifndef MUSTER_PROVISION_SITE_QUANTITY_H
 #define MUSTER_PROVISION_SITE_QUANTITY_H
 

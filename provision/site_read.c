@@ -51,8 +51,7 @@ static int wrong_type(const struct place *p, const json_t *value, struct err *er
     AUTO(free_str) char *is = site_describe(value);
     const char *form = site_type_form(p->row->type);
     return source_err(p->map, p->pointer, err, "must be a %s%s%s%s, is %s",
-                      site_type_name(p->row->type), form ? " like " : "", form ? form : "", "",
-                      is);
+                      site_type_name(p->row->type), form ? " like " : "", form ? form : "", "", is);
 }
 
 int site_want_object(const struct source_map *map, const char *pointer, const json_t *value,
@@ -106,7 +105,8 @@ static int to_text(const struct place *p, const json_t *value, json_t **out, str
 
 static int to_name(const struct place *p, const json_t *value, json_t **out, struct err *err)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     AUTO(free_str) char *text = scalar_text(value);
     if (!text || json_is_real(value))
         return wrong_type(p, value, err);
@@ -135,7 +135,8 @@ static int to_list(const struct place *p, const json_t *value, convert_fn *item,
     json_auto_t *list = json_array();
     size_t i;
     json_t *v;
-    json_array_foreach (value, i, v) {
+    json_array_foreach(value, i, v)
+    {
         AUTO(free_str) char *pointer = source_pointer_index(p->pointer, i);
         const struct place at = {p->map, pointer, p->row};
         json_t *converted = NULL;
@@ -290,7 +291,8 @@ static int to_hosts(const struct place *p, const json_t *value, json_t **out, st
     }
     size_t i;
     json_t *item;
-    json_array_foreach (value, i, item) {
+    json_array_foreach(value, i, item)
+    {
         AUTO(free_str) char *pointer = source_pointer_index(p->pointer, i);
         const struct place at = {p->map, pointer, p->row};
         if (add_hosts(&at, item, list, err) != 0)
@@ -368,7 +370,8 @@ int site_section(const struct source_map *map, const char *pointer, const char *
         return -1;
     const char *key;
     json_t *member;
-    json_object_foreach ((json_t *)value, key, member) {
+    json_object_foreach((json_t *)value, key, member)
+    {
         const struct site_key *row = find_row(section, key);
         if (!row)
             return unknown_key(map, pointer, section, key, err);

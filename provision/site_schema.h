@@ -1,5 +1,5 @@
-/* The keys of the site file as rows: type, range, default and meaning of each, in one table that the
- * reader, the "did you mean" and the documentation share.  Internal to provision/site*.c. */
+/* The keys of the site file as rows: type, range, default and meaning of each, in one table that
+ * the reader, the "did you mean" and the documentation share.  Internal to provision/site*.c. */
 #ifndef MUSTER_PROVISION_SITE_SCHEMA_H
 #define MUSTER_PROVISION_SITE_SCHEMA_H
 
@@ -41,7 +41,7 @@ struct site_key {
     const char *doc;            /* one sentence */
 };
 
-extern const char *const site_stages[];      /* ends in NULL */
+extern const char *const site_stages[];       /* ends in NULL */
 extern const char *const site_fabric_kinds[]; /* ends in NULL */
 
 const struct site_key *site_schema(size_t *count);
@@ -52,8 +52,8 @@ const char *site_type_form(enum site_type type); /* an example: "400Gb/s" */
 int site_convert(const struct source_map *map, const char *pointer, const struct site_key *row,
                  const json_t *value, json_t **out, struct err *err);
 
-/* Read a mapping by the rows of a section into out: unknown keys and wrong types fail, absent keys get
- * their default.  Keys of type SITE_PART are left to the caller (absent from out). */
+/* Read a mapping by the rows of a section into out: unknown keys and wrong types fail, absent keys
+ * get their default.  Keys of type SITE_PART are left to the caller (absent from out). */
 int site_section(const struct source_map *map, const char *pointer, const char *section,
                  const json_t *value, json_t *out, struct err *err);
 

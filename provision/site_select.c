@@ -17,8 +17,7 @@ void site_node_names(const json_t *site, struct hostlist *list)
 {
     const char *name;
     json_t *node;
-    json_object_foreach (json_object_get(site, "nodes"), name, node)
-        hostlist_add(list, name);
+    json_object_foreach(json_object_get(site, "nodes"), name, node) hostlist_add(list, name);
     if (list->count > 1)
         qsort(list->names, list->count, sizeof *list->names, by_version);
 }
@@ -38,10 +37,12 @@ static int mark_group(const json_t *nodes, const char *group, bool take, json_t 
     bool found = false;
     const char *name;
     json_t *node;
-    json_object_foreach ((json_t *)nodes, name, node) {
+    json_object_foreach((json_t *)nodes, name, node)
+    {
         size_t i;
         json_t *word;
-        json_array_foreach (json_object_get(node, "groups"), i, word) {
+        json_array_foreach(json_object_get(node, "groups"), i, word)
+        {
             if (strcmp(json_string_value(word), group) != 0)
                 continue;
             found = true;
@@ -79,8 +80,7 @@ static int mark_word(const json_t *nodes, const char *word, json_t *set, struct 
         return mark_hosts(nodes, word, take, set, err);
     const char *name;
     json_t *node;
-    json_object_foreach ((json_t *)nodes, name, node)
-        mark(set, name, take);
+    json_object_foreach((json_t *)nodes, name, node) mark(set, name, take);
     return 0;
 }
 

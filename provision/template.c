@@ -124,7 +124,8 @@ static int expand_object(const json_t *value, const json_t *scope, int depth, js
     json_auto_t *built = json_object();
     const char *key;
     json_t *member;
-    json_object_foreach ((json_t *)value, key, member) {
+    json_object_foreach((json_t *)value, key, member)
+    {
         json_t *expanded = NULL;
         if (expand(member, scope, depth + 1, &expanded, err) != 0)
             return err_wrap(err, "%.60s: ", key);
@@ -140,7 +141,8 @@ static int expand_array(const json_t *value, const json_t *scope, int depth, jso
     json_auto_t *built = json_array();
     size_t i;
     json_t *item;
-    json_array_foreach (value, i, item) {
+    json_array_foreach(value, i, item)
+    {
         json_t *expanded = NULL;
         if (expand(item, scope, depth + 1, &expanded, err) != 0)
             return err_wrap(err, "[%zu]: ", i);
