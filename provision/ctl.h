@@ -73,7 +73,8 @@ void ctl_bye(struct ctl *c);
  * done() sees each reply (data or error); a node lost on the way becomes an outcome of this step.
  */
 struct ctl_request {
-    const char *step; /* name in progress and outcomes */
+    const char *step;  /* name in progress and outcomes */
+    const char *cause; /* code for an error that the agent answers; NULL: "agent-error" */
     json_t *(*make)(struct ctl *c, size_t node, void *ctx);
     void (*done)(struct ctl *c, size_t node, const json_t *data, const struct err *error,
                  void *ctx);

@@ -38,11 +38,14 @@ static void on_tick(void *ctx, struct fleet *f, size_t pending)
         call->request->on_tick(call, f, pending);
 }
 
-static const char *cause_of(const struct ctl *c, size_t node, const struct err *error)
+static const char *cause_of(const struct ctl *c, size_t node, const struct ctl_request *request,
+                            const struct err *error)
 {
     if (fleet_state(c->fleet, node) == FLEET_FAILED)
         return fleet_cause(c->fleet, node);
-    return error->kind == ERR_TIMEOUT ? "stage-timeout" : "agent-error";
+    if (error->kind == ERR_TIMEOUT)
+        return request->cause ? "stage-timeout" : "timeout";
+    return request->cause ? request->cause : "agent-error";
 }
 
 static size_t settle(struct ctl *c, const struct ctl_request *request, struct fleet_call *call)
@@ -58,7 +61,7 @@ static size_t settle(struct ctl *c, const struct ctl_request *request, struct fl
         if (request->done)
             request->done(c, i, call->replies[i], error, request->ctx);
         if (error->kind != ERR_NONE)
-            ctl_outcome(c, i, request->step, cause_of(c, i, error), error->text);
+            ctl_outcome(c, i, request->step, cause_of(c, i, request, error), error->text);
         json_decref(call->requests[i]);
         json_decref(call->replies[i]);
     }

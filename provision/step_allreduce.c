@@ -134,6 +134,7 @@ int step_allreduce(struct ctl *c, struct err *err)
         log_warn("allreduce-cluster: fewer than two nodes are left, not measured");
     if (status == 0 && a.ranks >= MIN_RANKS) {
         struct ctl_request request = {.step = "allreduce-cluster",
+                                      .cause = "stage-failed",
                                       .make = make,
                                       .on_event = on_event,
                                       .on_tick = on_tick,

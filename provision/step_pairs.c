@@ -168,6 +168,7 @@ int step_pairs(struct ctl *c, struct err *err)
     p.rounds = (long)schedule_rounds(p.members);
     step_token(p.token);
     struct ctl_request request = {.step = "pairs",
+                                  .cause = "stage-failed",
                                   .make = make,
                                   .on_event = on_event,
                                   .on_tick = on_tick,

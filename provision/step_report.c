@@ -171,7 +171,7 @@ static int save_report(struct ctl *c, const json_t *envelope, const json_t *slic
 }
 
 static int build(struct ctl *c, const json_t *verdict, const struct evidence_set *evidence,
-                 const json_t *keys, const struct sign_key *key, struct err *err)
+                 const json_t *keys, struct sign_key *key, struct err *err)
 {
     json_auto_t *agents = agents_used(c);
     json_auto_t *configs = configs_now(c);
@@ -196,8 +196,8 @@ static int build(struct ctl *c, const json_t *verdict, const struct evidence_set
         .simulated = any_simulated(c),
     };
     json_auto_t *envelope = NULL, *slices = NULL;
-    const struct sign_key *const signers[] = {key};
-    if (report_build(&input, signers, 1, &envelope, &slices, err) != 0)
+
+    if (report_build(&input, &key, 1, &envelope, &slices, err) != 0)
         return -1;
     return save_report(c, envelope, slices, err);
 }

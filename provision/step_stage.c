@@ -71,6 +71,7 @@ static int step_inventory(struct ctl *c, struct err *err)
 {
     (void)err;
     struct ctl_request request = {.step = "inventory",
+                                  .cause = "stage-failed",
                                   .make = make_inventory,
                                   .on_event = take_event,
                                   .timeout_ms = INVENTORY_MS + STAGE_GRACE_MS};
