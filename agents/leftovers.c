@@ -50,7 +50,7 @@ static int kill_children(void)
     for (struct dirent *e; (e = readdir(proc));) {
         if (!isdigit((unsigned char)e->d_name[0]) || parent_of(e->d_name) != self)
             continue;
-        pid_t pid = (pid_t)atoi(e->d_name);
+        pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
         kill(pid, SIGKILL);
         if (waitpid(pid, NULL, WNOHANG) != pid)
             count++;

@@ -88,9 +88,9 @@ static void read_cpuinfo(const struct fs_root *root, struct cpu_count *out)
             ids[count] = (struct core_id){0, (long long)count};
             count++;
         } else if (count && (value = line_value(line, "physical id"))) {
-            ids[count - 1].package = atoll(value);
+            ids[count - 1].package = strtoll(value, NULL, 10);
         } else if (count && (value = line_value(line, "core id"))) {
-            ids[count - 1].core = atoll(value);
+            ids[count - 1].core = strtoll(value, NULL, 10);
         }
         keep_first(&out->model, line_value(line, "model name"));
         keep_first(&out->implementer, line_value(line, "CPU implementer"));
