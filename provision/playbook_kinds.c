@@ -179,9 +179,10 @@ static int check_choice(const struct param *row, const json_t *value, json_t **o
             return 0;
         }
     }
-    AUTO(free_str) char *hint = site_hint(word ? word : "", row->choices, true);
+    AUTO(free_str) char *choices = site_join(row->choices);
+    AUTO(free_str) char *hint = site_hint(word ? word : "", row->choices, false);
     AUTO(free_str) char *is = site_describe(value);
-    return err_set(err, ERR_USAGE, "%s is not a %s%s", is, row->name, hint);
+    return err_set(err, ERR_USAGE, "must be one of %s, is %s%s", choices, is, hint);
 }
 
 static check_fn *const checks[] = {

@@ -37,8 +37,8 @@ static int parse_seconds(const char *text, double *value, struct err *err)
 {
     static const struct {
         const char *suffix;
-        double factor;
-    } units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+        double per_second; /* dividing by it is exact where multiplying by 1e-6 is not */
+    } units[] = {{"ns", 1e9}, {"us", 1e6}, {"ms", 1e3}, {"s", 1}};
     size_t len = strspn(text, "0123456789.");
     if (len == 0)
         return err_set(err, ERR_DATA, "'%.60s' is not a time like 50us", text);
@@ -47,9 +47,12 @@ static int parse_seconds(const char *text, double *value, struct err *err)
     double x = strtod(number, &rest);
     if (*rest)
         return err_set(err, ERR_DATA, "'%.60s' is not a time like 50us", text);
+    if (text[len] == '\0')
+        return err_set(err, ERR_DATA, "'%.60s' has no unit: write %.60sus, %.60sms or %.60ss", text,
+                       text, text, text);
     for (size_t i = 0; i < ARRAY_LEN(units); i++) {
         if (strcmp(text + len, units[i].suffix) == 0) {
-            *value = x * units[i].factor;
+            *value = x / units[i].per_second;
             return 0;
         }
     }

@@ -33,6 +33,15 @@ char *site_describe(const json_t *value)
     return str_dup(text ? text : "a number");
 }
 
+char *site_join(const char *const words[])
+{
+    struct strbuf b = {0};
+    strbuf_puts(&b, "");
+    for (size_t i = 0; words[i]; i++)
+        strbuf_printf(&b, "%s%s", i ? ", " : "", words[i]);
+    return b.data;
+}
+
 char *site_hint(const char *word, const char *const candidates[], bool list_all)
 {
     const char *near = str_nearest(word, candidates);
@@ -40,10 +49,8 @@ char *site_hint(const char *word, const char *const candidates[], bool list_all)
         return str_printf("; did you mean '%s'?", near);
     if (!list_all)
         return str_dup("");
-    struct strbuf b = {0};
-    for (size_t i = 0; candidates[i]; i++)
-        strbuf_printf(&b, "%s%s", i ? ", " : "; one of ", candidates[i]);
-    return b.data ? b.data : str_dup("");
+    AUTO(free_str) char *all = site_join(candidates);
+    return str_printf("; one of %s", all);
 }
 
 static int wrong_type(const struct place *p, const json_t *value, struct err *err)
@@ -179,7 +186,8 @@ static int to_bool(const struct place *p, const json_t *value, json_t **out, str
 {
     if (!json_is_boolean(value)) {
         AUTO(free_str) char *is = site_describe(value);
-        return source_err(p->map, p->pointer, err, "must be true or false, is %s", is);
+        return source_err(p->map, p->pointer, err, "must be true or false, is %s%s", is,
+                          json_is_string(value) ? " (yes, no, on and off are text)" : "");
     }
     *out = json_boolean(json_is_true(value));
     return 0;
@@ -228,9 +236,10 @@ static int to_choice(const struct place *p, const json_t *value, json_t **out, s
             return 0;
         }
     }
-    AUTO(free_str) char *hint = site_hint(word ? word : "", p->row->choices, true);
+    AUTO(free_str) char *choices = site_join(p->row->choices);
+    AUTO(free_str) char *hint = site_hint(word ? word : "", p->row->choices, false);
     AUTO(free_str) char *is = site_describe(value);
-    return source_err(p->map, p->pointer, err, "%s is not a %s%s", is, p->row->key, hint);
+    return source_err(p->map, p->pointer, err, "must be one of %s, is %s%s", choices, is, hint);
 }
 
 static bool is_leap(int year)
@@ -355,7 +364,7 @@ static int set_default(const struct source_map *map, const char *pointer,
                        const struct site_key *row, json_t *out, struct err *err)
 {
     if (row->required)
-        return source_err(map, pointer, err, "key '%s' is missing: %s", row->key, row->doc);
+        return source_err(map, pointer, err, "key '%s' is missing (%s)", row->key, row->doc);
     if (row->type == SITE_PART)
         return 0;
     json_t *value = row->fallback ? json_loads(row->fallback, JSON_DECODE_ANY, NULL) : json_null();

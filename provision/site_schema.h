@@ -62,6 +62,8 @@ int site_want_object(const struct source_map *map, const char *pointer, const js
                      struct err *err);
 int site_want_array(const struct source_map *map, const char *pointer, const json_t *value,
                     struct err *err);
+/* "a, b, c"; the caller frees. */
+char *site_join(const char *const words[]);
 /* "; did you mean 'x'?" or, with a list, "; one of a, b, c".  The caller frees. */
 char *site_hint(const char *word, const char *const candidates[], bool list_all);
 /* "a string", "the integer 5", ... of a value, for messages; the caller frees. */

@@ -5,7 +5,7 @@
 
 static const char *const modules[] = {
     "nvidia",  "nvidia_peermem", "nvidia_fs", "gdrdrv",   "mlx5_core", "mlx5_ib", "mlx4_core",
-    "ib_core", "ib_uverbs",      "rdma_cm",   "ib_ipoib", "efa",       "ena",
+    "ib_core", "ib_uverbs",      "rdma_cm",   "ib_ipoib", "efa",       "ena",     "mlx_compat",
 };
 
 /* A parameter that root alone may read is null for everybody else. */
