@@ -63,21 +63,39 @@ static bool has_cause(const json_t *causes, const char *code, const char *subjec
     return false;
 }
 
-/* A cause weighs less where nobody asked for the measurement. */
+/* A cause weighs less where nobody asked for the measurement, or where nothing is known to be
+ * wrong. */
 static enum cause_severity severity_of(const struct ledger_row *row, const struct cause *cause)
 {
     if (!row->required)
         return CAUSE_INFO;
-    return row->verdict == VERDICT_FAIL     ? CAUSE_FATAL
-           : cause->severity == CAUSE_FATAL ? CAUSE_WARNING
-                                            : cause->severity;
+    if (row->verdict == VERDICT_FAIL)
+        return CAUSE_FATAL;
+    return cause->severity == CAUSE_INFO ? CAUSE_INFO : CAUSE_WARNING;
 }
 
-static void add_causes(json_t *causes, const struct ledger *ledger, const char *node,
+/* The rows that count for nodes; those of paths, which are far more, are left out. */
+struct node_rows {
+    const struct ledger_row **rows;
+    size_t count;
+};
+
+static struct node_rows node_rows_of(struct ledger *ledger)
+{
+    struct node_rows out = {.rows = mem_zero(ledger_count(ledger) + 1, sizeof *out.rows)};
+    for (size_t i = 0; i < ledger_count(ledger); i++) {
+        const struct ledger_row *row = ledger_at(ledger, i);
+        if (row->node[0])
+            out.rows[out.count++] = row;
+    }
+    return out;
+}
+
+static void add_causes(json_t *causes, const struct node_rows *all, const char *node,
                        enum cause_severity severity)
 {
-    for (size_t i = 0; i < ledger_count(ledger); i++) {
-        const struct ledger_row *row = ledger_at((struct ledger *)ledger, i);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ledger_row *row = all->rows[i];
         const struct cause *cause = causes_find(row->cause);
         if (!cause || strcmp(row->node, node) != 0 || severity_of(row, cause) != severity ||
             has_cause(causes, cause->code, row->subject))
@@ -100,18 +118,18 @@ static json_t *counts_json(const struct verdict_counts *counts)
     return out;
 }
 
-static json_t *node_json(const struct ledger *ledger, const char *node,
+static json_t *node_json(const struct node_rows *all, const char *node,
                          struct verdict_counts *counts)
 {
-    for (size_t i = 0; i < ledger_count(ledger); i++) {
-        const struct ledger_row *row = ledger_at((struct ledger *)ledger, i);
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ledger_row *row = all->rows[i];
         if (strcmp(row->node, node) == 0)
             verdict_count(counts, row->verdict, row->required);
     }
     json_t *causes = json_array();
-    add_causes(causes, ledger, node, CAUSE_FATAL);
-    add_causes(causes, ledger, node, CAUSE_WARNING);
-    add_causes(causes, ledger, node, CAUSE_INFO);
+    add_causes(causes, all, node, CAUSE_FATAL);
+    add_causes(causes, all, node, CAUSE_WARNING);
+    add_causes(causes, all, node, CAUSE_INFO);
     json_t *out = json_object();
     jsonx_set_str(out, "state", verdict_state_name(verdict_state_of(counts)));
     jsonx_set(out, "causes", causes);
@@ -143,14 +161,16 @@ static enum verdict_state cluster_state(const unsigned states[VERDICT_STATE__COU
 static void add_nodes(const struct check_env *env, json_t *verdict)
 {
     unsigned all[VERDICT_STATE__COUNT] = {0}, judged[VERDICT_STATE__COUNT] = {0};
+    struct node_rows rows = node_rows_of(env->ledger);
     json_t *nodes = json_object(), *counts = json_object();
     for (size_t i = 0; i < env->count; i++) {
         struct verdict_counts c = {0};
-        jsonx_set(nodes, env->names[i], node_json(env->ledger, env->names[i], &c));
+        jsonx_set(nodes, env->names[i], node_json(&rows, env->names[i], &c));
         enum verdict_state state = verdict_state_of(&c);
         all[state]++;
         judged[state] += !is_excluded(&c);
     }
+    free(rows.rows);
     for (int s = VERDICT_STATE_READY; s < VERDICT_STATE__COUNT; s++)
         jsonx_set_int(counts, verdict_state_name((enum verdict_state)s), all[s]);
     jsonx_set(verdict, "nodes", nodes);

@@ -20,12 +20,17 @@ struct charge {
     bool *took_part;
 };
 
+static int compare_name(const void *key, const void *name)
+{
+    return strcmp(key, *(const char *const *)name);
+}
+
+/* Position of the first len bytes of name among the sorted nodes; their number when it is none. */
 static size_t index_of(const struct check_env *env, const char *name, size_t len)
 {
-    for (size_t i = 0; i < env->count; i++)
-        if (strncmp(env->names[i], name, len) == 0 && env->names[i][len] == '\0')
-            return i;
-    return env->count;
+    AUTO(free_str) char *key = str_printf("%.*s", (int)len, name);
+    const char **at = bsearch(key, env->names, env->count, sizeof *env->names, compare_name);
+    return at ? (size_t)(at - env->names) : env->count;
 }
 
 static bool is_worse(enum verdict a, enum verdict b)

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "validate/sign.h"
+#include "validate/verdict.h"
 
 #define SLICE_PREDICATE "urn:muster:readiness-root:v1"
 
@@ -23,6 +24,12 @@ int slice_build(const json_t *entries, const char *cluster, const json_t *predic
  * success. */
 int slice_verify(const char *text, size_t len, const struct sign_public trusted[],
                  size_t trusted_count, json_t **entry, json_t **predicate, struct err *err);
+
+/* The state that the entry's own elements add up to. */
+enum verdict_state slice_entry_state(const json_t *entry);
+
+/* Merkle root over entries (object NODE -> entry) in the byte order of the names. */
+struct hash slice_root(const json_t *entries);
 
 /* Parse JSON text and require that, blanks between tokens aside, it is the canonical form: so no
  * byte of a signed file can be altered without notice.  ERR_DATA. */
