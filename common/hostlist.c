@@ -205,6 +205,7 @@ static int expand(struct parser *p, const char *start, struct hostlist *list)
     size_t index[MAX_PARTS] = {0};
     for (size_t n = 0; n < p->total; n++) {
         struct strbuf name = {0};
+        strbuf_puts(&name, "");
         for (size_t i = 0; i < p->part_count; i++)
             strbuf_puts(&name, p->parts[i].choices.names[index[i]]);
         add_owned(list, name.data);

@@ -117,8 +117,8 @@ void opt_print_help(const struct opt_command *command, const char *program, FILE
         fputc('\n', out);
         print_wrapped(command->about[0], 0, 0, width, out);
     }
-    const struct opt_row *const tables[] = {command->rows, command->common, help_rows};
-    size_t column = help_column(tables, ARRAY_LEN(tables));
+    const struct opt_row *const tables[] = {help_rows, command->rows, command->common};
+    size_t column = help_column(tables, 3);
     if (has_rows(command->rows)) {
         fputc('\n', out);
         print_heading("Options:", out);

@@ -65,8 +65,8 @@ static const struct unit byte_units[] = {
     {"GB", 1000000000, NULL},
     {"TB", 1000000000000, NULL},
     {"KiB", 1024, NULL},
-    {"MiB", 1024 * 1024, NULL},
-    {"GiB", 1024 * 1024 * 1024, NULL},
+    {"MiB", INT64_C(1024) * 1024, NULL},
+    {"GiB", INT64_C(1024) * 1024 * 1024, NULL},
     {"TiB", INT64_C(1024) * 1024 * 1024 * 1024, NULL},
     {"k", 0, two_meanings},
     {"K", 0, two_meanings},
@@ -79,9 +79,9 @@ static const struct unit byte_units[] = {
 static const struct unit duration_units[] = {
     {"ms", 1, NULL},
     {"s", 1000, NULL},
-    {"m", 60 * 1000, NULL},
-    {"h", 60 * 60 * 1000, NULL},
-    {"d", 24 * 60 * 60 * 1000, NULL},
+    {"m", INT64_C(60) * 1000, NULL},
+    {"h", INT64_C(60) * 60 * 1000, NULL},
+    {"d", INT64_C(24) * 60 * 60 * 1000, NULL},
 };
 
 static const struct quantity rate = {

@@ -55,6 +55,8 @@ static json_t *build_string(struct bytes *b)
 
 static json_t *build(struct bytes *b, int depth);
 
+/* The depth is limited in build(). */
+// NOLINTNEXTLINE(misc-no-recursion)
 static json_t *build_container(struct bytes *b, bool object, int depth)
 {
     uint8_t count = 0;
@@ -73,6 +75,7 @@ static json_t *build_container(struct bytes *b, bool object, int depth)
 
 /* The parser of Jansson is not instrumented, so random text seldom parses: values are also made
  * from the input. */
+// NOLINTNEXTLINE(misc-no-recursion)
 static json_t *build(struct bytes *b, int depth)
 {
     uint8_t kind = 0;

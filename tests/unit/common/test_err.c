@@ -11,6 +11,9 @@
 #include "common/err.h"
 #include "common/util.h"
 
+enum { TWICE = 1024 };
+_Static_assert(TWICE == 2 * ERR_TEXT_BYTES, "twice the size of a text");
+
 static void fill(char *text, size_t len)
 {
     memset(text, 'x', len);
@@ -60,10 +63,13 @@ static void marks_truncation(void **state)
         size_t len;
         int cut;
     } rows[] = {
-        {ERR_TEXT_BYTES - 2, 0}, {ERR_TEXT_BYTES - 1, 0}, {ERR_TEXT_BYTES, 1},
-        {ERR_TEXT_BYTES + 1, 1}, {2 * ERR_TEXT_BYTES, 1},
+        {ERR_TEXT_BYTES - 2, 0},
+        {ERR_TEXT_BYTES - 1, 0},
+        {ERR_TEXT_BYTES, 1},
+        {ERR_TEXT_BYTES + 1, 1},
+        {TWICE, 1},
     };
-    char text[2 * ERR_TEXT_BYTES + 1];
+    char text[TWICE + 1];
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct err err = {0};
         fill(text, rows[i].len);
@@ -100,9 +106,9 @@ static void marks_truncation_of_wrap(void **state)
 
 static void marks_truncation_of_errno(void **state)
 {
-    char text[2 * ERR_TEXT_BYTES + 1];
+    char text[TWICE + 1];
     struct err err = {0};
-    fill(text, 2 * ERR_TEXT_BYTES);
+    fill(text, TWICE);
     err_set_errno(&err, ERR_ENV, EIO, "%s", text);
     assert_int_equal(strlen(err.text), ERR_TEXT_BYTES - 1);
     assert_int_equal(err.text[ERR_TEXT_BYTES - 2], '+');

@@ -5,11 +5,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "common/opt.h"
 #include "common/util.h"
 
@@ -314,7 +317,7 @@ static void man_page(void **state)
     const struct opt_command *const commands[] = {&apply};
     AUTO(free_str) char *text = print(PAGE_MAN, commands, 1, "muster");
     static const char *const parts[] = {
-        ".TH \"MUSTER-APPLY\" 1 \"\" \"muster " MUSTER_VERSION "\" \"User Commands\"\n",
+        (".TH \"MUSTER-APPLY\" 1 \"\" \"muster " MUSTER_VERSION "\" \"User Commands\"\n"),
         ".SH NAME\nmuster\\-apply \\- bring nodes",
         ".SH SYNOPSIS\n\\fBmuster\\fR \\fBapply\\fR [\\fIOPTION\\fR]... [NODES]...\n",
         ".PP\n\\&.dots and \\-dashes and \\ebackslashes and \\(aqquotes\\(aq are text.\n",
@@ -329,29 +332,31 @@ static void man_page(void **state)
             fail_msg("not in the man page: %s", parts[i]);
 }
 
-static void write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_true(fputs(text, f) >= 0);
-    assert_int_equal(fclose(f), 0);
-}
-
-/* What bash offers for a command line; each candidate on its own line. */
-static char *complete(const char *script, const char *words)
+/* What bash offers for a command line in the directory of the script; each candidate on a line. */
+static char *complete(const char *dir, const char *words)
 {
     AUTO(free_str)
     char *command = str_printf(
-        "bash -c 'cd \"$(dirname %s)\" && . %s && COMP_WORDS=(%s) && "
-        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && _muster 2>/dev/null; printf \"%%s\\n\" "
-        "\"${COMPREPLY[@]}\"'",
-        script, script, words);
-    FILE *f = popen(command, "r");
-    assert_non_null(f);
+        "cd %s && . ./script && COMP_WORDS=(%s) && COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) && "
+        "_muster 2>/dev/null; printf '%%s\\n' \"${COMPREPLY[@]}\"",
+        dir, words);
+    int ends[2], status = -1;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execlp("bash", "bash", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
     char *text = mem_zero(4096, 1);
-    size_t len = fread(text, 1, 4095, f);
-    text[len] = '\0';
-    assert_int_equal(pclose(f), 0);
+    size_t len = 0;
+    for (ssize_t got; (got = read(ends[0], text + len, 4095 - len)) > 0;)
+        len += (size_t)got;
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
     return text;
 }
 
@@ -377,18 +382,20 @@ static void completion_works_in_bash(void **state)
     AUTO(free_str) char *text = print(PAGE_COMPLETION, commands, 2, "muster");
     char dir[] = "/tmp/test_opt-XXXXXX";
     assert_non_null(mkdtemp(dir));
+    struct err err = {0};
     AUTO(free_str) char *script = str_printf("%s/script", dir);
-    AUTO(free_str) char *make = str_printf("mkdir %s/dir && touch '%s/file one'", dir, dir);
-    write_file(script, text);
-    assert_int_equal(system(make), 0);
+    AUTO(free_str) char *file = str_printf("%s/file one", dir);
+    AUTO(free_str) char *subdir = str_printf("%s/dir", dir);
+    assert_int_equal(fs_write_atomic(script, text, strlen(text), 0644, &err), 0);
+    assert_int_equal(fs_write_atomic(file, "", 0, 0644, &err), 0);
+    assert_int_equal(fs_mkdirs(subdir, 0755, &err), 0);
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-        AUTO(free_str) char *offers = complete(script, lines[i].words);
+        AUTO(free_str) char *offers = complete(dir, lines[i].words);
         AUTO(free_str) char *want = str_printf("%s: %s", lines[i].words, lines[i].offers);
         AUTO(free_str) char *got = str_printf("%s: %s", lines[i].words, offers);
         assert_string_equal(got, want);
     }
-    AUTO(free_str) char *clean = str_printf("rm -r %s", dir);
-    assert_int_equal(system(clean), 0);
+    assert_int_equal(fs_remove_tree(dir, &err), 0);
 }
 
 static void completion_of_a_program_without_subcommands(void **state)

@@ -73,82 +73,81 @@ static void reads(void **state)
     }
 }
 
+static const struct {
+    parser *parse;
+    const char *text, *message;
+} refused[] = {
+    {parse_any, "89004.2",
+     "'89004.2' is not an integer (trailing '.2'); two settings run together?"},
+    {parse_any, "-13.4", "'-13.4' is not an integer (trailing '.4'); two settings run together?"},
+    {parse_any, "12abc", "'12abc' is not an integer (trailing 'abc')"},
+    {parse_any, "7 ", "'7 ' is not an integer (trailing ' ')"},
+    {parse_any, " 7", "' 7' is not an integer"},
+    {parse_any, "+7", "'+7' is not an integer"},
+    {parse_any, "-", "'-' is not an integer"},
+    {parse_any, "--7", "'--7' is not an integer"},
+    {parse_any, "", "empty where an integer is meant"},
+    {parse_any, "0x10", "'0x10' is not an integer (trailing 'x10')"},
+    {parse_any, "9223372036854775808",
+     "'9223372036854775808' is out of range (-9223372036854775808 to 9223372036854775807)"},
+    {parse_port, "0", "'0' is out of range (1 to 65535)"},
+    {parse_port, "65536", "'65536' is out of range (1 to 65535)"},
+    {units_parse_rate_bps, "400", "'400' has no unit: write 400Gb/s, 100Mb/s or 1000b/s"},
+    {units_parse_rate_bps, "400 ",
+     "'400 ' is not a rate: unknown unit ' ' (meant is a number and "
+     "a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "50GB/s",
+     "'50GB/s' is not a rate: unit 'GB/s' is refused, that is bytes per second and a rate is "
+     "in "
+     "bits: 1GB/s is 8Gb/s"},
+    {units_parse_rate_bps, "400gb/s",
+     "'400gb/s' is not a rate: unknown unit 'gb/s' (meant is a "
+     "number and a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "", "empty where a rate is meant (a number and a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "fast",
+     "'fast' is not a rate: it does not begin with a number (meant "
+     "is a number and a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "-1Gb/s",
+     "'-1Gb/s' is not a rate: it must not be negative (meant is a "
+     "number and a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "99999999Tb/s", "'99999999Tb/s' is not a rate: it is too large"},
+    {units_parse_rate_bps, "9223372036854775808b/s",
+     "'9223372036854775808b/s' is not a rate: it is too large (meant is a number and a unit, "
+     "like "
+     "400Gb/s)"},
+    {units_parse_rate_bps, "1.b/s",
+     "'1.b/s' is not a rate: a digit is missing after the point "
+     "(meant is a number and a unit, like 400Gb/s)"},
+    {units_parse_rate_bps, "0.5b/s", "'0.5b/s' is not a whole number of bits per second"},
+    {units_parse_bytes, "64K",
+     "'64K' is not a size: unit 'K' is refused, it is used for 1000 and "
+     "for 1024: write kB, MB, GB, TB or KiB, MiB, GiB, TiB"},
+    {units_parse_bytes, "89004.2", "'89004.2' is not a whole number of bytes"},
+    {units_parse_bytes, "1.1KiB", "'1.1KiB' is not a whole number of bytes"},
+    {units_parse_bytes, "1.0000001MB",
+     "'1.0000001MB' is not a size: it has more than 6 decimals (meant is bytes, or a number "
+     "and a "
+     "unit like 64KiB or 1MB)"},
+    {units_parse_bytes, "1MiBx",
+     "'1MiBx' is not a size: unknown unit 'MiBx' (meant is bytes, or a "
+     "number and a unit like 64KiB or 1MB)"},
+    {units_parse_bytes, "9007199254740992KiB",
+     "'9007199254740992KiB' is not a size: it is too large"},
+    {units_parse_duration_ms, "30", "'30' has no unit: write 500ms, 30s, 10m, 24h or 7d"},
+    {units_parse_duration_ms, "0.5ms", "'0.5ms' is not a whole number of milliseconds"},
+    {units_parse_duration_ms, "7 days",
+     "'7 days' is not a duration: unknown unit 'days' (meant is "
+     "a number and a unit, like 30s)"},
+};
+
 static void refuses(void **state)
 {
-    static const struct {
-        parser *parse;
-        const char *text, *message;
-    } rows[] = {
-        {parse_any, "89004.2",
-         "'89004.2' is not an integer (trailing '.2'); two settings run together?"},
-        {parse_any, "-13.4",
-         "'-13.4' is not an integer (trailing '.4'); two settings run together?"},
-        {parse_any, "12abc", "'12abc' is not an integer (trailing 'abc')"},
-        {parse_any, "7 ", "'7 ' is not an integer (trailing ' ')"},
-        {parse_any, " 7", "' 7' is not an integer"},
-        {parse_any, "+7", "'+7' is not an integer"},
-        {parse_any, "-", "'-' is not an integer"},
-        {parse_any, "--7", "'--7' is not an integer"},
-        {parse_any, "", "empty where an integer is meant"},
-        {parse_any, "0x10", "'0x10' is not an integer (trailing 'x10')"},
-        {parse_any, "9223372036854775808",
-         "'9223372036854775808' is out of range (-9223372036854775808 to 9223372036854775807)"},
-        {parse_port, "0", "'0' is out of range (1 to 65535)"},
-        {parse_port, "65536", "'65536' is out of range (1 to 65535)"},
-        {units_parse_rate_bps, "400", "'400' has no unit: write 400Gb/s, 100Mb/s or 1000b/s"},
-        {units_parse_rate_bps, "400 ",
-         "'400 ' is not a rate: unknown unit ' ' (meant is a number and "
-         "a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "50GB/s",
-         "'50GB/s' is not a rate: unit 'GB/s' is refused, that is bytes per second and a rate is "
-         "in "
-         "bits: 1GB/s is 8Gb/s"},
-        {units_parse_rate_bps, "400gb/s",
-         "'400gb/s' is not a rate: unknown unit 'gb/s' (meant is a "
-         "number and a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "",
-         "empty where a rate is meant (a number and a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "fast",
-         "'fast' is not a rate: it does not begin with a number (meant "
-         "is a number and a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "-1Gb/s",
-         "'-1Gb/s' is not a rate: it must not be negative (meant is a "
-         "number and a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "99999999Tb/s", "'99999999Tb/s' is not a rate: it is too large"},
-        {units_parse_rate_bps, "9223372036854775808b/s",
-         "'9223372036854775808b/s' is not a rate: it is too large (meant is a number and a unit, "
-         "like "
-         "400Gb/s)"},
-        {units_parse_rate_bps, "1.b/s",
-         "'1.b/s' is not a rate: a digit is missing after the point "
-         "(meant is a number and a unit, like 400Gb/s)"},
-        {units_parse_rate_bps, "0.5b/s", "'0.5b/s' is not a whole number of bits per second"},
-        {units_parse_bytes, "64K",
-         "'64K' is not a size: unit 'K' is refused, it is used for 1000 and "
-         "for 1024: write kB, MB, GB, TB or KiB, MiB, GiB, TiB"},
-        {units_parse_bytes, "89004.2", "'89004.2' is not a whole number of bytes"},
-        {units_parse_bytes, "1.1KiB", "'1.1KiB' is not a whole number of bytes"},
-        {units_parse_bytes, "1.0000001MB",
-         "'1.0000001MB' is not a size: it has more than 6 decimals (meant is bytes, or a number "
-         "and a "
-         "unit like 64KiB or 1MB)"},
-        {units_parse_bytes, "1MiBx",
-         "'1MiBx' is not a size: unknown unit 'MiBx' (meant is bytes, or a "
-         "number and a unit like 64KiB or 1MB)"},
-        {units_parse_bytes, "9007199254740992KiB",
-         "'9007199254740992KiB' is not a size: it is too large"},
-        {units_parse_duration_ms, "30", "'30' has no unit: write 500ms, 30s, 10m, 24h or 7d"},
-        {units_parse_duration_ms, "0.5ms", "'0.5ms' is not a whole number of milliseconds"},
-        {units_parse_duration_ms, "7 days",
-         "'7 days' is not a duration: unknown unit 'days' (meant is "
-         "a number and a unit, like 30s)"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         struct err err = {0};
         int64_t value = 42;
-        assert_int_equal(rows[i].parse(rows[i].text, &value, &err), -1);
+        assert_int_equal(refused[i].parse(refused[i].text, &value, &err), -1);
         assert_int_equal(err.kind, ERR_DATA);
-        assert_string_equal(err.text, rows[i].message);
+        assert_string_equal(err.text, refused[i].message);
         assert_true(value == 42);
     }
 }
