@@ -26,7 +26,7 @@ static void begin_closing(struct serve *s, const char *why)
     s->close_by_ms = now_ms() + SERVE_UNDO_GRACE_MS;
     size_t running = serve_jobs_unreplied(s);
     if (running && s->bye_id == PROTOCOL_NO_ID && s->status == 0) {
-        log_warn("%s while %zu requests were running: they are ended", why, running);
+        log_warn("%s with %zu unfinished: ended", why, running);
         s->status = EXIT_BROKEN_OFF;
     }
     for (size_t i = 0; i < s->job_count; i++) {

@@ -109,6 +109,5 @@ char *serve_recover_text(const struct serve *s)
                           err.text);
     if (!recovery)
         return str_dup("it had no open transaction");
-    return str_printf("transaction %s was undone: %s", jsonx_str_or(recovery, "txn", "?"),
-                      jsonx_str_or(recovery, "text", ""));
+    return str_printf("%s", jsonx_str_or(recovery, "text", "its transaction was undone"));
 }
