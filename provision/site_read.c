@@ -247,6 +247,15 @@ static bool is_leap(int year)
     return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 }
 
+/* Digits that were checked before. */
+static int number_at(const char *digits, int count)
+{
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        n = n * 10 + (digits[i] - '0');
+    return n;
+}
+
 static bool is_date(const char *text)
 {
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -255,7 +264,7 @@ static bool is_date(const char *text)
     for (size_t i = 0; i < 10; i++)
         if (i != 4 && i != 7 && (text[i] < '0' || text[i] > '9'))
             return false;
-    int year = atoi(text), month = atoi(text + 5), day = atoi(text + 8);
+    int year = number_at(text, 4), month = number_at(text + 5, 2), day = number_at(text + 8, 2);
     if (year < 2000 || month < 1 || month > 12 || day < 1)
         return false;
     return day <= days[month - 1] + (month == 2 && is_leap(year));
