@@ -119,24 +119,26 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Levenshtein distance over at most 63 characters; longer words count as far apart. */
+/* Edits that turn a into b, where two neighbours that changed places count as one (the usual slip of
+ * the fingers); at most 63 characters, longer words count as far apart. */
 static size_t edit_distance(const char *a, const char *b)
 {
-    size_t na = strlen(a), nb = strlen(b), row[64];
+    size_t na = strlen(a), nb = strlen(b), rows[3][64];
     if (na > 63 || nb > 63)
         return 64;
     for (size_t j = 0; j <= nb; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *above2 = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= nb; j++) {
-            size_t next = min3(row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1]));
-            diagonal = row[j];
-            row[j] = next;
+            row[j] = min3(row[j - 1] + 1, above[j] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && above2[j - 2] + 1 < row[j])
+                row[j] = above2[j - 2] + 1;
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 const char *str_nearest(const char *word, const char *const candidates[])
