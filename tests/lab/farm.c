@@ -282,10 +282,9 @@ static int take_options(struct settings *s, char ***argv)
             i++;
         if (i == ARRAY_LEN(rows) || (rows[i].value && !(*argv)[1])) {
             AUTO(free_str)
-            char *what =
-                str_printf("%s '%s'",
-                           i < ARRAY_LEN(rows) ? "a value is missing after" : "unknown option",
-                           **argv);
+            char *what = str_printf(
+                "%s '%s'", i < ARRAY_LEN(rows) ? "a value is missing after" : "unknown option",
+                **argv);
             return usage(what);
         }
         if (rows[i].flag)
