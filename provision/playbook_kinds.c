@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/jsonx.h"
+#include "common/units.h"
 #include "common/util.h"
 #include "provision/playbook_parts.h"
 #include "provision/site_schema.h"
@@ -16,7 +17,7 @@ enum param_type {
     PARAM_MODE,   /* "0644" */
     PARAM_SCALAR, /* string or number, kept as text */
     PARAM_MAP,    /* name -> string or number, kept as text */
-    PARAM_LIMIT,  /* "unlimited" or an integer of at least 0 */
+    PARAM_LIMIT,  /* "unlimited", a size with unit or bytes */
     PARAM_CHOICE
 };
 
@@ -61,7 +62,11 @@ static const struct param params[] = {
     {.kind = "limits", .name = "memlock", .type = PARAM_LIMIT},
     {.kind = "limits", .name = "nofile", .type = PARAM_INT, .min = 64, .max = 1073741816},
     {.kind = "env_file", .name = "set", .type = PARAM_MAP, .required = true},
-    {.kind = "env_file", .name = "format", .type = PARAM_CHOICE, .choices = env_formats},
+    {.kind = "env_file",
+     .name = "format",
+     .type = PARAM_CHOICE,
+     .required = true,
+     .choices = env_formats},
     {.kind = "link", .name = "mtu", .type = PARAM_INT, .min = 68, .max = 65520},
     {.kind = "link", .name = "up", .type = PARAM_BOOL},
 };
@@ -133,6 +138,12 @@ static int check_scalar(const struct param *row, const json_t *value, json_t **o
         return wrong(value, "text or a number (write 1 or 0, or quote it)", err);
     if (!json_is_string(value) && !json_is_number(value))
         return wrong(value, "text or a number", err);
+    /* The kernel has no module parameter that is a fraction. */
+    if (json_is_real(value) && strcmp(row->kind, "modprobe_options") == 0) {
+        AUTO(free_str) char *is = site_describe(value);
+        return err_set(err, ERR_USAGE,
+                       "must be an integer or text, is %s; two settings run together?", is);
+    }
     AUTO(free_str)
     char *text = json_is_string(value) ? str_dup(json_string_value(value)) : site_describe(value);
     if (strpbrk(text, "\n\r"))
@@ -163,9 +174,14 @@ static int check_map(const struct param *row, const json_t *value, json_t **out,
 
 static int check_limit(const struct param *row, const json_t *value, json_t **out, struct err *err)
 {
-    bool unlimited = json_is_string(value) && strcmp(json_string_value(value), "unlimited") == 0;
-    if (!unlimited && (!json_is_integer(value) || json_integer_value(value) < 0))
-        return wrong(value, "unlimited or an integer", err);
+    const char *text = json_string_value(value);
+    int64_t bytes = json_is_integer(value) ? json_integer_value(value) : -1;
+    struct err cause = {0};
+    bool unlimited = text && strcmp(text, "unlimited") == 0;
+    if (text && !unlimited && units_parse_bytes(text, &bytes, &cause) != 0)
+        return err_set(err, ERR_USAGE, "must be unlimited or a size: %s", cause.text);
+    if (!unlimited && bytes < 0)
+        return wrong(value, "unlimited or a size like 64GiB", err);
     *out = json_incref((json_t *)value);
     return 0;
 }

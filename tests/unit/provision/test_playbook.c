@@ -72,7 +72,16 @@ static void test_bad_files(void **state)
         {HEAD "  - link: eth0\n    mtu: 70000\n",
          "t.yml:5: resources[0].mtu: 70000 is out of range (68 to 65520)"},
         {HEAD "  - limits: \"*\"\n    memlock: infinite\n",
-         "t.yml:5: resources[0].memlock: must be unlimited or an integer, is the text 'infinite'"},
+         "t.yml:5: resources[0].memlock: must be unlimited or a size: 'infinite' is not a size: it "
+         "does not begin with a number"},
+        {HEAD "  - limits: \"*\"\n    memlock: [1]\n",
+         "t.yml:5: resources[0].memlock: must be unlimited or a size like 64GiB, is a list"},
+        {HEAD "  - env_file: /etc/x\n    set: { A: 1 }\n",
+         "t.yml:4: resources[0]: parameter 'format' of env_file is missing"},
+        {HEAD "  - modprobe_options: mlx4_core\n    options: { log_num_mgm_entry_size: -13.4 }\n",
+         "t.yml:5: resources[0].options: log_num_mgm_entry_size: must be an integer or text, is "
+         "-13.4; "
+         "two settings run together?"},
         {HEAD "  - env_file: /etc/x\n    set: {}\n", "t.yml:5: resources[0].set: is empty"},
         {HEAD "  - env_file: /etc/x\n    set: { A: [1] }\n",
          "t.yml:5: resources[0].set: A: must be text or a number, is a list"},
