@@ -1,7 +1,9 @@
-/* The timing loop of the AllReduce comparison, once for each side, so that both count the same thing.
+/* The timing loop of the AllReduce comparison, once for each side, so that both count the same
+ * thing.
  *
- * With -DBENCH_MPI: MPI_Allreduce.  Else: fabric/collective over TCP; the ranks find each other by files
- * in a directory.  Prints from rank 0 one line a size: bytes, repetitions, median, p10, p90 in us.
+ * With -DBENCH_MPI: MPI_Allreduce.  Else: fabric/collective over TCP; the ranks find each other by
+ * files in a directory.  Prints from rank 0 one line a size: bytes, repetitions, median, p10, p90
+ * in us.
  *
  *   MPI:     mpirun ... allreduce_mpi REPETITIONS SIZE...
  *   muster:  allreduce_tcp RANK RANKS ADDRESS DIR STREAMS ALGORITHM REPETITIONS SIZE... */
@@ -139,8 +141,7 @@ static void meet(const char *dir, uint32_t rank, uint32_t ranks, json_t *own,
                 usleep(10000);
         }
         snprintf(path, sizeof path, "rank%u", r);
-        peers[r] =
-            (struct transport_peer){.rank = r, .name = str_dup(path), .endpoint = endpoint};
+        peers[r] = (struct transport_peer){.rank = r, .name = str_dup(path), .endpoint = endpoint};
     }
 }
 
