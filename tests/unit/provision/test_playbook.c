@@ -72,8 +72,9 @@ static void test_bad_files(void **state)
         {HEAD "  - link: eth0\n    mtu: 70000\n",
          "t.yml:5: resources[0].mtu: 70000 is out of range (68 to 65520)"},
         {HEAD "  - limits: \"*\"\n    memlock: infinite\n",
-         "t.yml:5: resources[0].memlock: must be unlimited or a size: 'infinite' is not a size: it "
-         "does not begin with a number"},
+         "t.yml:5: resources[0].memlock: must be unlimited or a size: 'infinite' is not a size: "
+         "it does not begin with a number (meant is bytes, or a number and a unit like 64KiB or "
+         "1MB)"},
         {HEAD "  - limits: \"*\"\n    memlock: [1]\n",
          "t.yml:5: resources[0].memlock: must be unlimited or a size like 64GiB, is a list"},
         {HEAD "  - env_file: /etc/x\n    set: { A: 1 }\n",
