@@ -36,14 +36,6 @@ int jsonx_save(const char *path, const json_t *value, mode_t mode, struct err *e
     return fs_write_atomic(path, buf.data, buf.len, mode, err);
 }
 
-char *jsonx_canonical(const json_t *value)
-{
-    char *text = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-    if (!text)
-        abort();
-    return text;
-}
-
 static const char *type_name(const json_t *value)
 {
     static const char *const names[] = {
@@ -191,9 +183,38 @@ void jsonx_set(json_t *obj, const char *key, json_t *value)
         abort();
 }
 
+/* Length of the valid UTF-8 sequence at text, 0 if there is none; Jansson's own rules decide. */
+static size_t sequence_len(const char *text)
+{
+    size_t most = strnlen(text, 4);
+    for (size_t len = 1; len <= most; len++) {
+        json_auto_t *value = json_stringn(text, len);
+        if (value)
+            return len;
+    }
+    return 0;
+}
+
+/* Bytes that are not UTF-8 become '?': a field of the firmware, a file name or a message that was
+ * cut inside a character must not stop an agent. */
+static json_t *text_value(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value)
+        return value;
+    AUTO(free_str) char *copy = str_dup(text);
+    for (char *p = copy; *p;) {
+        size_t len = sequence_len(p);
+        if (len == 0)
+            *p = '?';
+        p += len ? len : 1;
+    }
+    return json_string(copy);
+}
+
 void jsonx_set_str(json_t *obj, const char *key, const char *value)
 {
-    jsonx_set(obj, key, value ? json_string(value) : json_null());
+    jsonx_set(obj, key, value ? text_value(value) : json_null());
 }
 
 void jsonx_set_int(json_t *obj, const char *key, int64_t value)
@@ -219,5 +240,5 @@ void jsonx_append(json_t *arr, json_t *value)
 
 void jsonx_append_str(json_t *arr, const char *value)
 {
-    jsonx_append(arr, json_string(value));
+    jsonx_append(arr, text_value(value));
 }

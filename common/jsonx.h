@@ -20,8 +20,9 @@ int jsonx_parse(const char *text, size_t len, const char *source, json_t **out, 
 int jsonx_load(const char *path, size_t max_bytes, json_t **out, struct err *err);
 /* Pretty (indent 1, sorted keys) plus newline, written atomically. */
 int jsonx_save(const char *path, const json_t *value, mode_t mode, struct err *err);
-/* Canonical bytes: compact, sorted keys, UTF-8.  The same value gives the same bytes, and parsing
- * them gives the same value again; signatures and digests are over these.  The caller frees. */
+/* Canonical bytes: compact, keys in byte order, UTF-8, reals as the shortest decimal that reads
+ * back the same (with ".0" when integral).  The same value gives the same bytes, and parsing them
+ * gives the same value again; signatures and digests are over these.  The caller frees. */
 char *jsonx_canonical(const json_t *value);
 
 /* Required members. ERR_DATA: missing or of another type ("gpu001: key 'mtu' must be an integer, is
@@ -57,7 +58,8 @@ bool jsonx_bool_or(const json_t *obj, const char *key, bool fallback);
 
 /* Set a member and take over the value's reference; aborts when memory is gone. */
 void jsonx_set(json_t *obj, const char *key, json_t *value);
-void jsonx_set_str(json_t *obj, const char *key, const char *value); /* NULL sets null */
+/* NULL sets null; bytes that are not UTF-8 become '?', here and in jsonx_append_str(). */
+void jsonx_set_str(json_t *obj, const char *key, const char *value);
 void jsonx_set_int(json_t *obj, const char *key, int64_t value);
 void jsonx_set_num(json_t *obj, const char *key, double value);
 void jsonx_set_bool(json_t *obj, const char *key, bool value);

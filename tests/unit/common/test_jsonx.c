@@ -81,7 +81,7 @@ static void canonical_bytes(void **state)
         {"[\"\\u00fc\\u20ac\\ud83d\\ude00\"]", "[\"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\"]"},
         {"[\"\\/\\n\\u001f\\\"\"]", "[\"/\\n\\u001F\\\"\"]"},
         {"[1.0,1e3,0.1,-0.0,1e22,5e-324]",
-         "[1.0,1000.0,0.10000000000000001,-0.0,1e22,4.9406564584124654e-324]"},
+         "[1.0,1000.0,0.1,-0.0,1e+22,4.94065645841247e-324]"},
         {"[-0,9223372036854775807,-9223372036854775808]",
          "[0,9223372036854775807,-9223372036854775808]"},
         {"{\"b\":1,\"\xc3\xa4\":2,\"a\":3,\"\":4}", "{\"\":4,\"a\":3,\"b\":1,\"\xc3\xa4\":2}"},
@@ -241,6 +241,24 @@ static void fallbacks_and_setters(void **state)
     assert_true(jsonx_bool_or(obj, "s", true));
 }
 
+static void text_that_is_not_utf8(void **state)
+{
+    static const struct {
+        const char *text, *stored;
+    } rows[] = {
+        {"Super\xffMicro", "Super?Micro"}, {"cut \xc3", "cut ?"},
+        {"cut \xe2\x82", "cut ??"},        {"\xc3\xa4\xed\xa0\x80", "\xc3\xa4???"},
+        {"\xe2\x82\xac", "\xe2\x82\xac"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        json_auto_t *obj = json_object(), *array = json_array();
+        jsonx_set_str(obj, "s", rows[i].text);
+        jsonx_append_str(array, rows[i].text);
+        assert_string_equal(jsonx_str_or(obj, "s", ""), rows[i].stored);
+        assert_string_equal(json_string_value(json_array_get(array, 0)), rows[i].stored);
+    }
+}
+
 static void saves_and_loads(void **state)
 {
     char dir[] = "/tmp/test_jsonx-XXXXXX";
@@ -278,6 +296,7 @@ int main(void)
         cmocka_unit_test(getters_read),           cmocka_unit_test(getters_complain),
         cmocka_unit_test(optional_members),       cmocka_unit_test(unknown_keys),
         cmocka_unit_test(fallbacks_and_setters),  cmocka_unit_test(saves_and_loads),
+        cmocka_unit_test(text_that_is_not_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
