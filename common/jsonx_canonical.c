@@ -21,7 +21,7 @@ static void put_string(struct strbuf *out, const char *text, size_t len)
             char pair[2] = {'\\', letters[special - plain]};
             strbuf_add(out, pair, 2);
         } else if (c < 0x20) {
-            strbuf_printf(out, "\\u%04x", c);
+            strbuf_printf(out, "\\u%04X", c);
         } else {
             strbuf_add(out, text + i, 1);
         }
