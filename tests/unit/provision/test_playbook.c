@@ -83,10 +83,11 @@ static void test_bad_files(void **state)
          "t.yml:5: resources[0].options: log_num_mgm_entry_size: must be an integer or text, is "
          "-13.4; "
          "two settings run together?"},
-        {HEAD "  - env_file: /etc/x\n    set: {}\n", "t.yml:5: resources[0].set: is empty"},
-        {HEAD "  - env_file: /etc/x\n    set: { A: [1] }\n",
+        {HEAD "  - env_file: /etc/x\n    set: {}\n    format: nccl\n",
+         "t.yml:5: resources[0].set: is empty"},
+        {HEAD "  - env_file: /etc/x\n    set: { A: [1] }\n    format: nccl\n",
          "t.yml:5: resources[0].set: A: must be text or a number, is a list"},
-        {HEAD "  - env_file: /etc/x\n    set: { A: \"${vars.x\" }\n",
+        {HEAD "  - env_file: /etc/x\n    set: { A: \"${vars.x\" }\n    format: nccl\n",
          "t.yml:4: resources[0]: set: A: '${vars.x' has no closing '}' ('$${' stands for the text "
          "'${')"},
     };
