@@ -8,7 +8,7 @@
 #include "common/util.h"
 #include "provision/site_schema.h"
 
-enum { NAME_MAX_BYTES = 128, TEXT_SHOWN_BYTES = 60, SECTION_MAX_KEYS = 32 };
+enum { NAME_MAX_BYTES = 128, TEXT_SHOWN_BYTES = 60, SECTION_MAX_KEYS = 32, LIST_MAX_ITEMS = 1000 };
 
 /* What a converter works on. */
 struct place {
@@ -139,6 +139,8 @@ static int to_list(const struct place *p, const json_t *value, convert_fn *item,
 {
     if (!json_is_array(value))
         return wrong_type(p, value, err);
+    if (json_array_size(value) > LIST_MAX_ITEMS)
+        return source_err(p->map, p->pointer, err, "a list of more than %d items", LIST_MAX_ITEMS);
     json_auto_t *list = json_array();
     size_t i;
     json_t *v;
