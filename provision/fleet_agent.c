@@ -13,17 +13,16 @@ enum {
     MAX_NOISE_BYTES = 1024 * 1024,
     MAX_RX_BYTES = CALL_MAX_LINE_BYTES + 4 * 1024 * 1024,
     MAX_ERRS_BYTES = 4096,
-    SHOWN_BYTES = 80,
     TURN_MS = 100
 };
 
-char *agent_printable(const char *data, size_t len)
+char *agent_printable(const char *data, size_t len, size_t max_bytes)
 {
     struct strbuf out = {0};
     strbuf_puts(&out, "");
     while (len > 0 && (data[len - 1] == '\n' || data[len - 1] == '\r'))
         len--;
-    for (size_t i = 0; i < len && i < SHOWN_BYTES; i++) {
+    for (size_t i = 0; i < len && i < max_bytes; i++) {
         unsigned char c = (unsigned char)data[i];
         if (c >= ' ' && c < 0x7f)
             strbuf_add(&out, &data[i], 1);
@@ -101,7 +100,7 @@ void agent_hello(struct session *s, json_t *data, const struct err *refusal)
         begin(s, true);
         return;
     }
-    AUTO(free_str) char *shown = agent_printable(have, strlen(have));
+    AUTO(free_str) char *shown = agent_printable(have, strlen(have), AGENT_SHOWN_BYTES);
     session_fail(s, ERR_REMOTE, "agent-hash",
                  "the agent that runs from %s reports sha256 %s instead of %s, also after a second "
                  "upload",
@@ -118,9 +117,9 @@ static void ended(struct session *s)
         snprintf(how, sizeof how, "was killed by SIG%s", c->signal);
     else
         snprintf(how, sizeof how, "ended with status %d", c->status);
-    size_t len = a->errs.len, skip = len > SHOWN_BYTES ? len - SHOWN_BYTES : 0;
+    size_t len = a->errs.len, skip = len > AGENT_WORDS_BYTES ? len - AGENT_WORDS_BYTES : 0;
     AUTO(free_str)
-    char *said = agent_printable(len > 0 ? a->errs.data + skip : "", len - skip);
+    char *said = agent_printable(len > 0 ? a->errs.data + skip : "", len - skip, AGENT_WORDS_BYTES);
     switch (a->phase) {
     case AGENT_BOOT:
     case AGENT_UPLOAD:
@@ -149,7 +148,8 @@ static bool too_much(struct session *s)
     size_t limit = boot ? (size_t)MAX_NOISE_BYTES : (size_t)CALL_MAX_LINE_BYTES;
     if (!a->flooded && a->rx.len + a->noise <= limit)
         return false;
-    AUTO(free_str) char *shown = agent_printable(a->rx.data ? a->rx.data : "", a->rx.len);
+    AUTO(free_str)
+    char *shown = agent_printable(a->rx.data ? a->rx.data : "", a->rx.len, AGENT_SHOWN_BYTES);
     session_fail(s, ERR_DATA, "protocol", "%s, beginning with \"%s\"",
                  boot ? "more than 1 MiB was printed before the start script's first word"
                       : "the agent sent a line of more than 8 MiB",

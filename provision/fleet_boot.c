@@ -89,7 +89,7 @@ static void fail_arch(struct session *s, const char *arch)
     const struct start *start = s->fleet->start;
     for (size_t i = 0; i < start->count; i++)
         strbuf_printf(&known, "%s%s", i > 0 ? ", " : "", start->images[i].arch);
-    AUTO(free_str) char *shown = agent_printable(arch, strlen(arch));
+    AUTO(free_str) char *shown = agent_printable(arch, strlen(arch), AGENT_SHOWN_BYTES);
     session_fail(s, ERR_REMOTE, "agent-arch",
                  "the node's architecture is %s, but there is a muster-agent for %s only", shown,
                  known.data ? known.data : "none");
@@ -101,7 +101,7 @@ static void fail_words(struct session *s, const char *words)
 {
     static const char *const full[] = {"No space left", "Disk quota", "Read-only file system"};
     const char *dir = s->fleet->agent_dir;
-    AUTO(free_str) char *shown = agent_printable(words, strlen(words));
+    AUTO(free_str) char *shown = agent_printable(words, strlen(words), AGENT_WORDS_BYTES);
     for (size_t i = 0; i < ARRAY_LEN(full); i++) {
         if (!strstr(words, full[i]))
             continue;
@@ -163,14 +163,14 @@ void boot_line(struct session *s, const char *line)
     } else if ((arg = after(words, "arch"))) {
         fail_arch(s, arg);
     } else if ((arg = after(words, "hash"))) {
-        AUTO(free_str) char *shown = agent_printable(arg, strlen(arg));
+        AUTO(free_str) char *shown = agent_printable(arg, strlen(arg), AGENT_SHOWN_BYTES);
         session_fail(s, ERR_REMOTE, "agent-hash",
                      "the agent arrived altered: sha256 %s instead of %s", shown,
                      s->fleet->start->images[a->image].sha256);
     } else if ((arg = after(words, "fail"))) {
         fail_words(s, arg);
     } else {
-        AUTO(free_str) char *shown = agent_printable(line, strlen(line));
+        AUTO(free_str) char *shown = agent_printable(line, strlen(line), AGENT_SHOWN_BYTES);
         session_fail(s, ERR_DATA, "protocol", "the start script says \"%s\"", shown);
     }
 }
@@ -179,7 +179,8 @@ void boot_ended(struct session *s)
 {
     const struct channel *c = s->agent.channel;
     const struct strbuf *errs = &s->agent.errs;
-    AUTO(free_str) char *said = agent_printable(errs->data ? errs->data : "", errs->len);
+    AUTO(free_str)
+    char *said = agent_printable(errs->data ? errs->data : "", errs->len, AGENT_WORDS_BYTES);
     if (s->fleet->become == FLEET_BECOME_SUDO && errs->data && strstr(errs->data, "sudo")) {
         session_fail(s, ERR_REMOTE, "sudo-refused", "%s may not become root: %s", session_user(s),
                      said);

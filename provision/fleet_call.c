@@ -8,7 +8,7 @@ enum { TICK_MS = 100 };
 
 static void fail_protocol(struct session *s, const char *why, const char *line, size_t len)
 {
-    AUTO(free_str) char *shown = agent_printable(line, len);
+    AUTO(free_str) char *shown = agent_printable(line, len, AGENT_SHOWN_BYTES);
     session_fail(s, ERR_DATA, "protocol", "the agent's answer %s: \"%s\"", why, shown);
 }
 

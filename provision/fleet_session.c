@@ -428,13 +428,12 @@ static void check_alive(struct session *s, int64_t now)
                      (double)silent / 1000);
         return;
     }
-    if (silent < limit / 3 || now - s->asked_ms < limit / 3)
+    if (silent < limit / 4 || now - s->asked_ms < limit / 4)
         return;
-    /* The first call takes the answer to the last request, if it is still to be taken; while one is
+    /* Twice, because the first call may only take the answer to the request before; while one is
      * outstanding neither sends anything. */
     ssh_send_keepalive(s->ssh);
-    if (s->asked_ms < s->heard_ms)
-        ssh_send_keepalive(s->ssh);
+    ssh_send_keepalive(s->ssh);
     s->asked_ms = now;
     session_step(s);
 }

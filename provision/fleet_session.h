@@ -217,8 +217,9 @@ void auth_release(struct auth *a);
 void agent_process(struct session *s); /* look at what has arrived, and at the channel's end */
 void agent_stop(struct session *s);    /* forget everything about it; the channel is closed */
 void agent_hello(struct session *s, json_t *data, const struct err *refusal);
-/* data with everything but printable ASCII as \xNN, at most 80 bytes of it.  The caller frees. */
-char *agent_printable(const char *data, size_t len);
+enum { AGENT_SHOWN_BYTES = 80, AGENT_WORDS_BYTES = 240 };
+/* data with everything but printable ASCII as \xNN, at most max_bytes of it.  The caller frees. */
+char *agent_printable(const char *data, size_t len, size_t max_bytes);
 
 /* fleet_boot.c: the script that checks, stores and starts the agent on a node */
 struct start_image {
