@@ -31,11 +31,10 @@ static pid_t parent_of(const char *pid)
     struct err ignored = {0};
     if (fs_read(path, 65536, &text, NULL, &ignored) != 0)
         return -1;
-    const char *end = strrchr(text, ')');
-    int parent = -1;
-    if (!end || sscanf(end + 1, " %*c %d", &parent) != 1)
+    const char *end = strrchr(text, ')'); /* then " S PPID ..." */
+    if (!end || strlen(end) < strlen(") S 1"))
         return -1;
-    return parent;
+    return (pid_t)strtol(end + strlen(") S "), NULL, 10);
 }
 
 /* One round over /proc: kills and reaps each child; their own children fall to us for the next
@@ -91,22 +90,40 @@ static bool is_temporary(const char *name)
     return alnum == len && (len == 6 || len == 8);
 }
 
-static void scan(const struct fs_root *root, const char *dir, int depth, json_t *files)
+static void note(json_t *list, const char *dir, const char *name)
+{
+    AUTO(free_str) char *path = str_printf("%s/%s", dir, name);
+    json_t *text = json_string(path);
+    if (text)
+        jsonx_append(list, text);
+}
+
+/* Adds the temporary files of one directory to files and everything else to next, where a directory
+ * may be among it. */
+static void scan(const struct fs_root *root, const char *dir, json_t *files, json_t *next)
 {
     char **names = NULL;
     size_t count = 0;
     struct err ignored = {0}; /* a file in the place of a directory holds none */
     if (fs_list_at(root, dir, &names, &count, &ignored) != 0)
         return;
-    for (size_t i = 0; i < count; i++) {
-        AUTO(free_str) char *path = str_printf("%s/%s", dir, names[i]);
-        json_t *text = is_temporary(names[i]) ? json_string(path) : NULL;
-        if (text)
-            jsonx_append(files, text);
-        else if (depth > 1)
-            scan(root, path, depth - 1, files);
-    }
+    for (size_t i = 0; i < count; i++)
+        note(is_temporary(names[i]) ? files : next, dir, names[i]);
     fs_list_free(names, count);
+}
+
+static void scan_deep(const struct fs_root *root, const char *top, json_t *files)
+{
+    json_t *level = json_array();
+    jsonx_append_str(level, top);
+    for (int depth = 0; depth < MAX_STATE_DEPTH; depth++) {
+        json_t *next = json_array();
+        for (size_t i = 0; i < json_array_size(level); i++)
+            scan(root, json_string_value(json_array_get(level, i)), files, next);
+        json_decref(level);
+        level = next;
+    }
+    json_decref(level);
 }
 
 json_t *leftovers_files(const struct fs_root *root, const char *state_dir)
@@ -115,8 +132,9 @@ json_t *leftovers_files(const struct fs_root *root, const char *state_dir)
         "/etc",          "/etc/modprobe.d",        "/etc/modules-load.d",
         "/etc/sysctl.d", "/etc/security/limits.d", "/etc/profile.d"};
     json_t *files = json_array();
-    scan(root, state_dir, MAX_STATE_DEPTH, files);
+    json_auto_t *others = json_array();
+    scan_deep(root, state_dir, files);
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-        scan(root, dirs[i], 1, files);
+        scan(root, dirs[i], files, others);
     return files;
 }

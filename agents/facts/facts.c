@@ -1,6 +1,8 @@
 #include "agents/facts/facts.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,57 +82,75 @@ void facts_append_text(json_t *arr, const char *text)
         jsonx_append(arr, value);
 }
 
-/* Composes a path from a caller's varargs; a path that does not fit names no file. */
-#define COMPOSE(path, fmt)                                                                         \
-    do {                                                                                           \
-        va_list args_;                                                                             \
-        va_start(args_, fmt);                                                                      \
-        int len_ = vsnprintf(path, sizeof path, fmt, args_);                                       \
-        va_end(args_);                                                                             \
-        if (len_ < 0 || (size_t)len_ >= sizeof path)                                               \
-            path[0] = '\0';                                                                        \
-    } while (0)
+enum { PATH_BYTES = 4096 };
+
+/* A path that does not fit names no file. */
+static void __attribute__((format(printf, 2, 0)))
+compose(char path[static PATH_BYTES], const char *fmt, va_list args)
+{
+    int len = vsnprintf(path, PATH_BYTES, fmt, args);
+    if (len < 0 || len >= PATH_BYTES)
+        path[0] = '\0';
+}
 
 void facts_set_line(json_t *obj, const char *key, const struct fs_root *root, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     AUTO(free_str) char *line = fs_read_line_at(root, path);
     facts_set_text(obj, key, line);
 }
 
 char *facts_line(const struct fs_root *root, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     return fs_read_line_at(root, path);
 }
 
 long long facts_int(const struct fs_root *root, long long fallback, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     return fs_read_int_at(root, path, fallback);
 }
 
 char *facts_link(const struct fs_root *root, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     return fs_link_name_at(root, path);
 }
 
 bool facts_exists(const struct fs_root *root, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     return fs_exists_at(root, path);
 }
 
 struct facts_names facts_list(const struct fs_root *root, const char *fmt, ...)
 {
-    char path[4096];
-    COMPOSE(path, fmt);
+    char path[PATH_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    compose(path, fmt, args);
+    va_end(args);
     struct facts_names n = {0};
     struct err ignored = {0};
     if (fs_list_at(root, path, &n.names, &n.count, &ignored) != 0)
@@ -142,6 +162,28 @@ void facts_names_free(struct facts_names *n)
 {
     fs_list_free(n->names, n->count);
     *n = (struct facts_names){0};
+}
+
+const char *facts_scan_int(const char *text, long long *value)
+{
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno != 0 || end == text)
+        return NULL;
+    *value = number;
+    return end;
+}
+
+const char *facts_scan_num(const char *text, double *value)
+{
+    char *end = NULL;
+    errno = 0;
+    double number = strtod(text, &end);
+    if (errno != 0 || end == text || !isfinite(number))
+        return NULL;
+    *value = number;
+    return end;
 }
 
 bool facts_is_bdf(const char *text)

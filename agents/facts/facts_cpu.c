@@ -135,7 +135,7 @@ static json_t *numa_memory(const struct fs_root *root, const char *node)
         return json_null();
     const char *total = strstr(text, "MemTotal:");
     long long kib = 0;
-    if (!total || sscanf(total, "MemTotal: %lld kB", &kib) != 1)
+    if (!total || !facts_scan_int(total + strlen("MemTotal:"), &kib))
         return json_null();
     return json_integer(kib * 1024);
 }
@@ -145,8 +145,11 @@ static json_t *read_numa(const struct fs_root *root)
     json_t *nodes = facts_array();
     AUTO(facts_names_free) struct facts_names names = facts_list(root, "/sys/devices/system/node");
     for (size_t i = 0; i < names.count; i++) {
-        int number = 0, used = 0;
-        if (sscanf(names.names[i], "node%d%n", &number, &used) != 1 || names.names[i][used])
+        long long number = 0;
+        if (!str_has_prefix(names.names[i], "node"))
+            continue;
+        const char *end = facts_scan_int(names.names[i] + strlen("node"), &number);
+        if (!end || *end)
             continue;
         json_t *node = facts_object();
         jsonx_set_int(node, "node", number);

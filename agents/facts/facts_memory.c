@@ -15,7 +15,7 @@ static json_t *meminfo_bytes(const char *text, const char *key)
 {
     const char *found = text ? strstr(text, key) : NULL;
     long long kib = 0;
-    if (!found || sscanf(found + strlen(key), ": %lld kB", &kib) != 1)
+    if (!found || !facts_scan_int(found + strlen(key), &kib))
         return json_null();
     return json_integer(kib * 1024);
 }
@@ -26,7 +26,9 @@ static json_t *read_hugepages(const struct fs_root *root)
     AUTO(facts_names_free) struct facts_names names = facts_list(root, "/sys/kernel/mm/hugepages");
     for (size_t i = 0; i < names.count; i++) {
         long long kib = 0;
-        if (sscanf(names.names[i], "hugepages-%lldkB", &kib) != 1)
+        static const char prefix[] = "hugepages-";
+        if (!str_has_prefix(names.names[i], prefix) ||
+            !facts_scan_int(names.names[i] + strlen(prefix), &kib))
             continue;
         const char *dir = names.names[i];
         json_t *size = facts_object();
@@ -61,8 +63,8 @@ json_t *facts_memory(const struct fs_root *root)
     if (fs_read_at(root, "/proc/meminfo", 65536, &text, NULL, &ignored) != 0)
         text = NULL;
     json_t *memory = facts_object();
-    jsonx_set(memory, "total_bytes", meminfo_bytes(text, "MemTotal"));
-    jsonx_set(memory, "available_bytes", meminfo_bytes(text, "MemAvailable"));
+    jsonx_set(memory, "total_bytes", meminfo_bytes(text, "MemTotal:"));
+    jsonx_set(memory, "available_bytes", meminfo_bytes(text, "MemAvailable:"));
     jsonx_set(memory, "hugepages", read_hugepages(root));
     jsonx_set(memory, "shm", read_shm(root));
     return memory;

@@ -1,5 +1,6 @@
 #include "agents/facts/facts_nvml.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -135,6 +136,7 @@ int facts_nvml_devices(json_t **devices, struct err *err)
             dlclose(library);
         return -1;
     }
+    assert(api.init && api.shutdown && api.error_string); /* load() has set every row */
     json_t *list = facts_array();
     int result = api.init();
     int rc = 0;

@@ -66,10 +66,8 @@ static double read_speed(const struct fs_root *root, const char *bdf, const char
 {
     AUTO(free_str) char *line = facts_line(root, PCI_DIR "%s/%s", bdf, file);
     double speed = 0;
-    char unit[8] = "";
-    if (!line || sscanf(line, "%lf %7s", &speed, unit) != 2 || strcmp(unit, "GT/s") != 0)
-        return 0;
-    return speed;
+    const char *unit = line ? facts_scan_num(line, &speed) : NULL;
+    return unit && str_has_prefix(unit, " GT/s") ? speed : 0;
 }
 
 /* null for functions without a link: conventional PCI, integrated endpoints, most virtual ones. */

@@ -27,8 +27,9 @@ static void set_state(json_t *port, const char *key, const struct fs_root *root,
 static json_t *rate_bps(const char *rate)
 {
     double gbit = 0;
-    char unit[8] = "";
-    if (!rate || sscanf(rate, "%lf %7s", &gbit, unit) != 2 || strcmp(unit, "Gb/sec") != 0)
+    const char *unit = rate ? facts_scan_num(rate, &gbit) : NULL;
+    enum { MAX_GBIT = 1000000 }; /* beyond any port: not a rate */
+    if (!unit || !str_has_prefix(unit, " Gb/sec") || gbit < 0 || gbit > MAX_GBIT)
         return json_null();
     return json_integer((json_int_t)(gbit * 1e9 + 0.5));
 }

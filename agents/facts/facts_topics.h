@@ -56,6 +56,11 @@ struct facts_names facts_list(const struct fs_root *root, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 void facts_names_free(struct facts_names *n);
 
+/* Number at the start of text, blanks before it skipped; returns what follows, or NULL when there
+ * is none or it does not fit.  On NULL *value is left alone. */
+const char *facts_scan_int(const char *text, long long *value);
+const char *facts_scan_num(const char *text, double *value);
+
 /* "0000:01:00.0" */
 bool facts_is_bdf(const char *text);
 /* PCI functions in the target of a device's symlink under /sys, outermost first

@@ -4,16 +4,17 @@
 
 #include "agents/stages/stage_run.h"
 #include "common/jsonx.h"
-#include "common/util.h"
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the row's name is a declarator
 #define STAGE(row) extern const struct stage row;
 #include "agents/stages/stages.def"
 #undef STAGE
 
 static const struct stage *const stages[] = {
-#define STAGE(row) &row,
+#define STAGE(row) &(row),
 #include "agents/stages/stages.def"
 #undef STAGE
+    NULL,
 };
 
 struct stage_ctx {
@@ -23,7 +24,7 @@ struct stage_ctx {
 
 const struct stage *stage_find(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(stages); i++)
+    for (size_t i = 0; stages[i]; i++)
         if (strcmp(stages[i]->name, name) == 0)
             return stages[i];
     return NULL;

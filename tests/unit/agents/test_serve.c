@@ -315,8 +315,8 @@ static void finds_temporary_files(void **state)
     json_t *data = agent_data(&agent, 2);
     AUTO(free_str) char *text = jsonx_canonical(data);
     assert_string_equal(text, "{\"left\":{\"files\":["
-                              "\"/var/lib/muster/agent/x/muster-agent.muster-zzzzzz\","
                               "\"/var/lib/muster/node.key.muster-0badcafe\","
+                              "\"/var/lib/muster/agent/x/muster-agent.muster-zzzzzz\","
                               "\"/etc/nccl.conf.muster-Ab12cD\"],\"processes\":0}}");
     json_decref(data);
 }
