@@ -200,7 +200,9 @@ static int read_path(const json_t *steps, struct hash path[static MERKLE_MAX_PAT
                        MERKLE_MAX_PATH);
     for (size_t i = 0; i < count; i++) {
         const char *hex = json_string_value(json_array_get(steps, i));
-        if (!hex || hash_from_hex(hex, &path[i]) != 0)
+        /* Upper case would be a second spelling of the same step. */
+        bool exact = hex && !hex[strcspn(hex, "ABCDEF")];
+        if (!exact || hash_from_hex(hex, &path[i]) != 0)
             return err_set(err, ERR_DATA, "slice: step %zu of the path is not a SHA-256 digest", i);
     }
     *len = count;
