@@ -112,6 +112,30 @@ static int check_unchanged(const struct txn_item *t, const struct journal_entry 
                    t->kind_name, t->item.id, id);
 }
 
+/* Only the last of several changes of one thing is what the transaction left. */
+static bool is_last_change(const struct txn_item *items, const struct journal_log *log, size_t i)
+{
+    const struct txn_item *t = &items[log->entries[i].index];
+    for (size_t j = i + 1; j < log->count; j++) {
+        const struct txn_item *later = &items[log->entries[j].index];
+        if (later->kind == t->kind && strcmp(later->item.id, t->item.id) == 0)
+            return false;
+    }
+    return true;
+}
+
+static int check_all_unchanged(const struct txn_item *items, const struct journal_log *log,
+                               const char *id, struct err *err)
+{
+    for (size_t i = 0; i < log->count; i++) {
+        const struct journal_entry *entry = &log->entries[i];
+        if (is_last_change(items, log, i) &&
+            check_unchanged(&items[entry->index], entry, id, err) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static json_t *rollback_reply(const struct txn_item *items, const struct journal_log *log,
                               const json_t *texts, bool restored)
 {
@@ -148,9 +172,8 @@ static int roll_back(const struct resources_env *env, const char *id, struct jou
     size_t count;
     if (txn_items_create(env, json_object_get(log->begin, "resources"), &items, &count, err) != 0)
         return -1;
-    int rc = 0;
-    for (size_t i = 0; i < log->count && rc == 0 && !force; i++)
-        rc = check_unchanged(&items[log->entries[i].index], &log->entries[i], id, err);
+    /* An interrupted roll-back has put some back already; its check was made when it began. */
+    int rc = force || log->rolling_back ? 0 : check_all_unchanged(items, log, id, err);
     json_t *texts = json_array();
     for (size_t i = 0; i < count; i++)
         jsonx_append_str(texts, "");
