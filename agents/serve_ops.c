@@ -39,7 +39,8 @@ static void set_line(json_t *obj, const char *key, const struct fs_root *root, c
     jsonx_set(obj, key, value ? value : json_null());
 }
 
-static json_t *hello_data(const struct serve *s, const json_t *identity, json_t *recovery)
+static json_t *hello_data(const struct serve *s, const json_t *identity, json_t *manifest,
+                          json_t *recovery)
 {
     struct sign_public public;
     struct utsname names;
@@ -55,6 +56,7 @@ static json_t *hello_data(const struct serve *s, const json_t *identity, json_t 
     set_line(data, "boot_id", &s->options.root, "/proc/sys/kernel/random/boot_id");
     jsonx_set_int(data, "uid", (int64_t)geteuid());
     jsonx_set_str(data, "arch", uname(&names) == 0 ? names.machine : NULL);
+    jsonx_set(data, "manifest", manifest);
     jsonx_set(data, "recovery", recovery ? recovery : json_null());
     return data;
 }
@@ -97,14 +99,16 @@ static int op_hello(struct serve *s, const struct protocol_request *request, str
     /* Before anything else: nothing may be measured or changed on a half-configured node. */
     if (resources_recover(&env, &recovery, err) != 0)
         return -1;
+    json_auto_t *manifest = NULL;
     struct sign_key *key = NULL;
-    if (identity_read(&s->options.root, &identity, err) != 0 || own_digest(s, err) != 0 ||
+    if (resources_manifest(&env, &manifest, err) != 0 ||
+        identity_read(&s->options.root, &identity, err) != 0 || own_digest(s, err) != 0 ||
         !(key = node_key_open(&s->options.root, s->options.state_dir, err))) {
         json_decref(recovery);
         return -1;
     }
     greet(s, run, node, seq, key);
-    protocol_reply(&s->out, request->id, hello_data(s, identity, recovery));
+    protocol_reply(&s->out, request->id, hello_data(s, identity, json_incref(manifest), recovery));
     return 0;
 }
 

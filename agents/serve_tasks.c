@@ -55,12 +55,27 @@ static int task_plan(struct serve_job *job, struct worker_link *link, json_t **d
     return 0;
 }
 
+/* The controller needs the manifest for the configuration digest of its report. */
+static int add_manifest(const struct resources_env *env, json_t *data, struct err *err)
+{
+    json_t *manifest = NULL;
+    if (resources_manifest(env, &manifest, err) != 0)
+        return -1;
+    jsonx_set(data, "manifest", manifest);
+    return 0;
+}
+
 static int task_apply(struct serve_job *job, struct worker_link *link, json_t **data,
                       struct err *err)
 {
     struct resources_env env = config_env(job->serve, link);
-    return resources_apply(&env, jsonx_str_or(job->body, "txn", ""),
-                           json_object_get(job->body, "resources"), data, err);
+    json_auto_t *result = NULL;
+    if (resources_apply(&env, jsonx_str_or(job->body, "txn", ""),
+                        json_object_get(job->body, "resources"), &result, err) != 0 ||
+        add_manifest(&env, result, err) != 0)
+        return -1;
+    *data = STEAL(result);
+    return 0;
 }
 
 static int task_rollback(struct serve_job *job, struct worker_link *link, json_t **data,
@@ -68,8 +83,13 @@ static int task_rollback(struct serve_job *job, struct worker_link *link, json_t
 {
     struct resources_env env = config_env(job->serve, link);
     const char *txn = jsonx_str_or(job->body, "txn", "");
-    return resources_rollback(&env, strcmp(txn, "latest") == 0 ? NULL : txn,
-                              jsonx_bool_or(job->body, "force", false), data, err);
+    json_auto_t *result = NULL;
+    if (resources_rollback(&env, strcmp(txn, "latest") == 0 ? NULL : txn,
+                           jsonx_bool_or(job->body, "force", false), &result, err) != 0 ||
+        add_manifest(&env, result, err) != 0)
+        return -1;
+    *data = STEAL(result);
+    return 0;
 }
 
 static int task_stage(struct serve_job *job, struct worker_link *link, json_t **data,

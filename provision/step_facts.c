@@ -38,13 +38,14 @@ static int64_t clock_skew(const json_t *facts, int64_t asked_ms, int64_t answere
 
 static void done(struct ctl *c, size_t node, const json_t *data, const struct err *error, void *ctx)
 {
+    (void)error;
     struct facts_step *step = ctx;
-    if (!data) {
-        (void)error;
+    json_t *facts = json_object_get(data, "facts");
+    if (!facts) {
         c->active[node] = false;
         return;
     }
-    int64_t skew = clock_skew(data, step->asked_ms, wall_ms());
+    int64_t skew = clock_skew(facts, step->asked_ms, wall_ms());
     jsonx_set_int(c->clock_skew_ms, c->names[node], skew);
     int64_t limit = jsonx_int_or(json_object_get(c->site, "policy"), "max_clock_skew_ms", 5000);
     if (llabs(skew) > limit) {
@@ -55,11 +56,11 @@ static void done(struct ctl *c, size_t node, const json_t *data, const struct er
                  (double)limit / 1000);
         ctl_outcome(c, node, "facts", "clock-skew", text);
     }
-    jsonx_set(c->facts, c->names[node], json_incref((json_t *)data));
+    jsonx_set(c->facts, c->names[node], json_incref(facts));
     if (!c->run.dir)
         return;
     AUTO(free_str) char *path = run_node_path(&c->run, "facts", c->names[node], ".json");
-    jsonx_save(path, data, 0600, step->err);
+    jsonx_save(path, facts, 0600, step->err);
 }
 
 int ctl_facts(struct ctl *c, struct err *err)
