@@ -75,13 +75,16 @@ int leftovers_end(int timeout_ms)
 
 /* --- files ---------------------------------------------------------------------------------- */
 
-/* "NAME.muster-XXXXXX": fs_write_atomic() and node_key make six and eight characters. */
+/* "NAME.muster-XXXXXX": fs_write_atomic() and node_key make six and eight characters; ".up.XXXXXX"
+ * is an upload of the agent that broke off. */
 static bool is_temporary(const char *name)
 {
     static const char mark[] = ".muster-";
     const char *found = NULL;
     for (const char *p = name; (p = strstr(p, mark)); p++)
         found = p + strlen(mark);
+    if (!found && str_has_prefix(name, ".up."))
+        found = name + strlen(".up.");
     if (!found)
         return false;
     size_t len = strlen(found), alnum = 0;

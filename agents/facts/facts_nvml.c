@@ -59,7 +59,7 @@ static int load(struct nvml *api, void **library, struct err *err)
 {
     *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!*library)
-        return err_set(err, ERR_ENV, "the nvidia driver is loaded, but its library is missing: %s",
+        return err_set(err, ERR_ENV, "the nvidia driver is loaded, but its library cannot be: %s",
                        dlerror());
     for (size_t i = 0; i < ARRAY_LEN(symbols); i++) {
         void *found = dlsym(*library, symbols[i].symbol);

@@ -310,12 +310,14 @@ static void finds_temporary_files(void **state)
     agent_put(&agent, "/etc/nccl.conf.muster-Ab12cD", "");
     agent_put(&agent, "/var/lib/muster/node.key.muster-0badcafe", "");
     agent_put(&agent, "/var/lib/muster/agent/x/muster-agent.muster-zzzzzz", "");
+    agent_put(&agent, "/var/lib/muster/agent/x/.up.a1b2c3", "");
     agent_put(&agent, "/etc/site.muster-notes", "");
     agent_send(&agent, "{\"v\":1,\"id\":2,\"op\":\"bye\"}");
     json_t *data = agent_data(&agent, 2);
     AUTO(free_str) char *text = jsonx_canonical(data);
     assert_string_equal(text, "{\"left\":{\"files\":["
                               "\"/var/lib/muster/node.key.muster-0badcafe\","
+                              "\"/var/lib/muster/agent/x/.up.a1b2c3\","
                               "\"/var/lib/muster/agent/x/muster-agent.muster-zzzzzz\","
                               "\"/etc/nccl.conf.muster-Ab12cD\"],\"processes\":0}}");
     json_decref(data);
