@@ -96,7 +96,7 @@ static int ask_gates(struct ctl *c, struct err *err)
     if (ctl_connect(c, err) != 0)
         return -1;
     struct fleet_output *outputs = mem_zero(c->count, sizeof *outputs);
-    const char *const argv[] = {GATE_PATH, NULL};
+    const char *const argv[] = {GATE_PATH, "--why", NULL};
     int status = fleet_exec(c->fleet, argv, GATE_MS, GATE_OUTPUT_BYTES, outputs, err);
     if (status == 0) {
         print_gates(c, outputs);

@@ -8,9 +8,9 @@ nodes:
   - { names: "gpu[001-004]", playbooks: [base] }
 policy:
   require: [inventory, pairs, allreduce-cluster]
-  floors: { tcp_bandwidth: 50Mb/s }
+  floors: { tcp_bandwidth: 50Mb/s, allreduce_busbw: 1MB/s }
 stages:
-  pairs: { duration_ms: 300, content_bytes: 4194304, latency_iterations: 200 }
+  pairs: { duration_ms: 500, content_bytes: 4194304, latency_iterations: 200 }
   allreduce-cluster: { sizes_bytes: [8, 65536] }'
 cp "$farm/known_hosts" "$work/kh" || fail "the farm has no known_hosts"
 
