@@ -260,8 +260,6 @@ void fleet_turn(struct fleet *f, int64_t max_wait_ms)
             continue;
         }
         struct session *s = &f->sessions[events[i].data.u64];
-        if (events[i].events & EPOLLIN)
-            s->heard_ms = now;
         session_step(s);
     }
     sweep(f, now);

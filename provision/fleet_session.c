@@ -224,6 +224,7 @@ static void begin_kex(struct session *s)
         return;
     }
     ssh_set_blocking(s->ssh, 0);
+    ssh_set_counters(s->ssh, &s->counter, NULL);
 }
 
 void session_start(struct session *s)
@@ -421,6 +422,11 @@ static void fail_late(struct session *s)
 
 static void check_alive(struct session *s, int64_t now)
 {
+    /* Counted by libssh: any of its calls may read, so that an event need not come. */
+    if (s->counter.in_bytes != s->heard_bytes) {
+        s->heard_bytes = s->counter.in_bytes;
+        s->heard_ms = now;
+    }
     int64_t limit = s->fleet->keepalive_ms, silent = now - s->heard_ms;
     if (silent >= limit) {
         session_fail(s, ERR_REMOTE, "node-lost",

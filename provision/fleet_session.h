@@ -136,6 +136,8 @@ struct session {
     char *key_type, *key_base64, *fingerprint;
     struct auth auth;
 
+    struct ssh_counter_struct counter; /* bytes on the wire */
+    uint64_t heard_bytes;
     int64_t heard_ms, asked_ms; /* last byte from the node, last keepalive to it */
     bool dirty;                 /* has something to send that no event will announce */
     struct channel *exec;

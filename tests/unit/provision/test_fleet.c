@@ -10,7 +10,7 @@
 #include "common/jsonx.h"
 #include "provision/fleet.h"
 #include "provision/hostkeys.h"
-#include "unit/provision/sshd_lab.h"
+#include "provision/sshd_lab.h"
 
 static struct lab lab;
 
