@@ -60,7 +60,8 @@ static int add_manifest(const struct resources_env *env, json_t *data, struct er
 {
     json_t *manifest = NULL;
     if (resources_manifest(env, &manifest, err) != 0)
-        return -1;
+        return err_wrap(err, "the transaction is over (%s), but its result cannot be read: ",
+                        jsonx_str_or(data, "state", "?"));
     jsonx_set(data, "manifest", manifest);
     return 0;
 }

@@ -66,9 +66,9 @@ static void say_bye(int id)
 
 static void greets(void **state)
 {
-    static const char *const keys[] = {"version",       "sha256",  "node_key", "machine_id",
-                                       "ssh_host_keys", "time_ms", "boot_id",  "uid",
-                                       "arch",          "recovery"};
+    static const char *const keys[] = {"version",       "sha256",   "node_key", "machine_id",
+                                       "ssh_host_keys", "time_ms",  "boot_id",  "uid",
+                                       "arch",          "manifest", "recovery"};
     json_t *data = agent_hello(&agent);
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
         assert_non_null(json_object_get(data, keys[i]));
@@ -447,6 +447,8 @@ static void applies(void **state)
     start_apply(2);
     json_t *data = agent_data(&agent, 2);
     assert_string_equal(jsonx_str_or(data, "state", ""), "committed");
+    const json_t *items = json_object_get(json_object_get(data, "manifest"), "items");
+    assert_int_equal(json_array_size(items), RESOURCES);
     json_decref(data);
     assert_int_equal(files_made(), RESOURCES);
     agent_send(&agent, "{\"v\":1,\"id\":3,\"op\":\"rollback\",\"txn\":\"latest\"}");
