@@ -109,7 +109,7 @@ note "a killed up leaves nothing"
 "$bin/lab-farm" up 32 --dir "$farm" &
 up=$!
 wait_until 10 test -s "$farm/pids" || fail "no node was started"
-kill -9 "$up"
+{ kill -9 "$up" && wait "$up"; } 2>/dev/null
 checks=$((checks + 1))
 wait_until 20 test ! -e "$farm" || fail "$farm is still there after its up was killed"
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "common/util.h"
 
 /* Everything the farm writes besides keys/; `hub` is first, so that it goes last. */
@@ -55,21 +56,30 @@ static bool is_alive(const char *path)
     return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+/* The value of "KEY VALUE" lines; -1 when the key is missing. */
+static long number_of(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? strtol(at + strlen(key), NULL, 10) : -1;
+}
+
 int farm_dir_load(struct farm *f, char prefix[static FARM_NAME_BYTES])
 {
     AUTO(free_str) char *path = farm_path(f, "hub");
-    FILE *in = fopen(path, "re");
-    if (!in)
+    AUTO(free_str) char *text = NULL;
+    struct err unreadable = {0};
+    if (fs_read(path, 4096, &text, NULL, &unreadable))
         return -1;
-    int hub = 0, made = 0, systemd = 0;
-    int got = fscanf(in, "pid %d made %d systemd %d count %u prefix %47s", &hub, &made, &systemd,
-                     &f->count, prefix);
-    fclose(in);
-    if (got != 5)
+    long hub = number_of(text, "pid "), count = number_of(text, "count ");
+    const char *name = strstr(text, "prefix ");
+    if (hub <= 0 || count <= 0 || !name)
         return -1;
-    f->hub = hub;
-    f->made_dir = made;
-    f->systemd = systemd;
+    name += strlen("prefix ");
+    snprintf(prefix, FARM_NAME_BYTES, "%.*s", (int)strcspn(name, "\n"), name);
+    f->hub = (pid_t)hub;
+    f->count = (unsigned)count;
+    f->made_dir = number_of(text, "made ") == 1;
+    f->systemd = number_of(text, "systemd ") == 1;
     f->prefix = prefix;
     return is_alive(path) ? 0 : -1;
 }
@@ -178,14 +188,16 @@ int farm_dir_add_pid(const struct farm *f, pid_t pid, struct err *err)
 pid_t farm_dir_pid(const struct farm *f, unsigned index)
 {
     AUTO(free_str) char *path = farm_path(f, "pids");
-    FILE *in = fopen(path, "re");
-    int pid = 0;
-    for (unsigned i = 0; in && i <= index; i++)
-        if (fscanf(in, "%d", &pid) != 1)
-            pid = 0;
-    if (in)
-        fclose(in);
-    return pid;
+    AUTO(free_str) char *text = NULL;
+    struct err unreadable = {0};
+    if (fs_read(path, (size_t)FARM_MAX_NODES * 16, &text, NULL, &unreadable))
+        return 0;
+    const char *line = text;
+    for (; line && index > 0; index--) {
+        const char *end = strchr(line, '\n');
+        line = end ? end + 1 : NULL;
+    }
+    return line ? (pid_t)strtol(line, NULL, 10) : 0;
 }
 
 /* Only what the farm made goes; a directory with other people's files in it stays. */
