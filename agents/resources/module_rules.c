@@ -175,9 +175,9 @@ static int check_rule(const struct rule_row *r, const char *value, struct err *e
     if ((n >= r->min && n <= r->max) || (n >= r->min2 && n <= r->max2))
         return 0;
     AUTO(free_str)
-    char *second =
-        r->min2 == r->min ? str_dup("")
-                          : str_printf(" or %lld..%lld", (long long)r->min2, (long long)r->max2);
+    char *second = r->min2 == r->min
+                       ? str_dup("")
+                       : str_printf(" or %lld..%lld", (long long)r->min2, (long long)r->max2);
     return err_set(err, ERR_USAGE, "%s of %s must be %lld..%lld%s, is %lld (%s)", r->parameter,
                    r->module, (long long)r->min, (long long)r->max, second, n, r->text);
 }
@@ -258,7 +258,7 @@ static bool is_bound(const struct resources_env *env, const char *driver)
 
 char *module_rules_name(const char *text, struct err *err)
 {
-    if (!kind_is_name(text, "-") || strlen(text) > 56) {
+    if (!kind_is_name(text, "-") || text[0] == '-' || strlen(text) > 56) {
         err_set(err, ERR_USAGE, "'%.60s' is not the name of a module: letters, digits, '_' and '-'",
                 text);
         return NULL;
