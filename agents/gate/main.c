@@ -85,6 +85,17 @@ static int cannot_tell(struct gate_result *r, const struct err *err)
     return -1;
 }
 
+static int read_slice(const char *path, char **text, size_t *len, struct err *err)
+{
+    if (fs_read(path, SLICE_MAX_BYTES, text, len, err) == 0)
+        return 0;
+    if (err->native != ENOENT)
+        return -1;
+    err_clear(err);
+    return err_set(err, ERR_ENV,
+                   "no report has come to this node (%s is missing); run muster validate", path);
+}
+
 /* DIR/serial; a node that never accepted a report has none. */
 static int read_serial(const char *dir, int64_t *serial, struct err *err)
 {
@@ -128,7 +139,7 @@ static int check(const struct settings *s, const char *node, struct gate_result 
     AUTO(free_str) char *key_path = default_path(s->key, dir, "report.pub");
     AUTO(free_str) char *slice = NULL;
     json_auto_t *identity = NULL, *manifest = NULL, *manifest_now = NULL;
-    if (fs_read(slice_path, SLICE_MAX_BYTES, &slice, &in.slice_len, &err) != 0 ||
+    if (read_slice(slice_path, &slice, &in.slice_len, &err) != 0 ||
         sign_public_load(key_path, &key, &err) != 0 ||
         read_serial(dir, &in.serial_accepted, &err) != 0 ||
         identity_read(&root, &identity, &err) != 0 ||
@@ -174,7 +185,8 @@ int main(int argc, char **argv)
     if (opt_parse(&command, argc, argv, &s, &first, &help, &err) == 0 && !help && first < argc)
         err_set(&err, ERR_USAGE, "unexpected argument '%.80s'", argv[first]);
     if (err.kind != ERR_NONE) {
-        fprintf(stderr, "muster-gate: %s\n", err.text);
+        /* The parser's prefix is the subcommand's name, and this program has none. */
+        fprintf(stderr, "muster-gate: %s\n", err.text + (strncmp(err.text, ": ", 2) == 0 ? 2 : 0));
         return GATE_CANNOT_TELL;
     }
     if (help) {

@@ -1,4 +1,5 @@
-/* A small cluster in memory: site, facts and signed evidence of healthy nodes, with faults on request. */
+/* A small cluster in memory: site, facts and signed evidence of healthy nodes, with faults on
+ * request. */
 #ifndef MUSTER_TESTS_VALIDATE_CLUSTER_H
 #define MUSTER_TESTS_VALIDATE_CLUSTER_H
 
@@ -25,7 +26,7 @@ enum { CLUSTER_MAX = 12 };
 
 struct cluster {
     size_t count;
-    char names[CLUSTER_MAX][24];
+    char names[CLUSTER_MAX][64];
     struct sign_key *keys[CLUSTER_MAX];
     struct strbuf lines[CLUSTER_MAX];
     int64_t seq[CLUSTER_MAX];
@@ -34,7 +35,7 @@ struct cluster {
     json_t *site, *facts, *steps, *skew, *node_keys;
     int64_t now_ms;
     /* faults, set between open and measure */
-    double bandwidth[CLUSTER_MAX][CLUSTER_MAX]; /* bit/s */
+    double bandwidth[CLUSTER_MAX][CLUSTER_MAX];   /* bit/s */
     const char *broken[CLUSTER_MAX][CLUSTER_MAX]; /* cause of a path that fails */
     double mismatches[CLUSTER_MAX][CLUSTER_MAX];
     bool absent[CLUSTER_MAX];   /* takes no part in pairs and allreduce */
@@ -46,26 +47,27 @@ struct cluster {
 static inline json_t *cluster_facts(const char *name, double speed_bps)
 {
     json_error_t e;
-    json_t *f = json_pack_ex(&e, 0,
-                             "{s:i,s:s,s:{s:I,s:I},s:{s:{s:I,s:I},s:I},s:[{s:s,s:i,s:s,s:o,s:b}],"
-                             "s:[],s:[],s:{s:b,s:s,s:[]},"
-                             "s:{s:s,s:[s],s:[],s:[s],s:n,s:{}}}",
-                             "v", 1, "hostname", name, "limits", "memlock_soft_bytes",
-                             (json_int_t)65536, "memlock_hard_bytes", (json_int_t)65536, "memory",
-                             "shm", "size_bytes", (json_int_t)1 << 30, "free_bytes",
-                             (json_int_t)1 << 30, "total_bytes", (json_int_t)1 << 34, "net", "name",
-                             "eth0", "mtu", 1500, "operstate", "up", "speed_bps",
-                             speed_bps > 0 ? json_integer((json_int_t)speed_bps) : json_null(),
-                             "virtual", speed_bps > 0 ? 0 : 1, "rdma", "pci", "gpus", "available", 0,
-                             "reason", "no NVIDIA PCI device", "devices", "identity", "machine_id",
-                             name, "ssh_host_keys", "SHA256:abc", "gpus", "nics",
-                             "02:00:00:00:00:01", "driver", "firmware");
+    json_t *f = json_pack_ex(
+        &e, 0,
+        "{s:i,s:s,s:{s:I,s:I},s:{s:{s:I,s:I},s:I},s:[{s:s,s:i,s:s,s:o,s:b}],"
+        "s:[],s:[],s:{s:b,s:s,s:[]},"
+        "s:{s:s,s:[s],s:[],s:[s],s:n,s:{}}}",
+        "v", 1, "hostname", name, "limits", "memlock_soft_bytes", (json_int_t)65536,
+        "memlock_hard_bytes", (json_int_t)65536, "memory", "shm", "size_bytes", (json_int_t)1 << 30,
+        "free_bytes", (json_int_t)1 << 30, "total_bytes", (json_int_t)1 << 34, "net", "name",
+        "eth0", "mtu", 1500, "operstate", "up", "speed_bps",
+        speed_bps > 0 ? json_integer((json_int_t)speed_bps) : json_null(), "virtual",
+        speed_bps > 0 ? 0 : 1, "rdma", "pci", "gpus", "available", 0, "reason",
+        "no NVIDIA PCI device", "devices", "identity", "machine_id", name, "ssh_host_keys",
+        "SHA256:abc", "gpus", "nics", "02:00:00:00:00:01", "driver", "firmware");
     if (!f)
         fail_msg("facts: %s", e.text);
     return f;
 }
 
-static inline void cluster_open(struct cluster *c, size_t count, double speed_bps)
+/* names NULL: n1, n2 ... */
+static inline void cluster_open_named(struct cluster *c, size_t count, double speed_bps,
+                                      const char *const names[])
 {
     *c = (struct cluster){.count = count, .busbw = 1e9};
     struct err err = {0};
@@ -75,7 +77,10 @@ static inline void cluster_open(struct cluster *c, size_t count, double speed_bp
     c->steps = json_array();
     c->node_keys = json_object();
     for (size_t i = 0; i < count; i++) {
-        snprintf(c->names[i], sizeof c->names[i], "n%zu", i + 1);
+        if (names)
+            snprintf(c->names[i], sizeof c->names[i], "%.60s", names[i]);
+        else
+            snprintf(c->names[i], sizeof c->names[i], "n%zu", i + 1);
         c->keys[i] = sign_key_generate(&err);
         assert_non_null(c->keys[i]);
         struct sign_public public;
@@ -89,14 +94,19 @@ static inline void cluster_open(struct cluster *c, size_t count, double speed_bp
         for (size_t k = 0; k < count; k++)
             c->bandwidth[i][k] = 9e9 + 1e7 * (double)((i * 7 + k * 3) % 5);
     }
-    c->site = json_pack("{s:i,s:s,s:{s:s,s:n,s:n,s:s},s:o,s:{s:[s,s,s],s:I,s:b,s:I,s:{},s:[]}}", "v",
-                        1, "cluster", "aurora", "fabric", "kind", "ethernet", "rate_bps", "mtu",
-                        "interface", "eth0", "nodes", nodes, "policy", "require", "inventory",
-                        "pairs", "allreduce-cluster", "max_age_ms", (json_int_t)604800000,
-                        "allow_degraded", 0, "max_clock_skew_ms", (json_int_t)5000, "floors",
-                        "exclude");
+    c->site =
+        json_pack("{s:i,s:s,s:{s:s,s:n,s:n,s:s},s:o,s:{s:[s,s,s],s:I,s:b,s:I,s:{},s:[]}}", "v", 1,
+                  "cluster", "aurora", "fabric", "kind", "ethernet", "rate_bps", "mtu", "interface",
+                  "eth0", "nodes", nodes, "policy", "require", "inventory", "pairs",
+                  "allreduce-cluster", "max_age_ms", (json_int_t)604800000, "allow_degraded", 0,
+                  "max_clock_skew_ms", (json_int_t)5000, "floors", "exclude");
     assert_non_null(c->site);
     assert_int_equal(time_parse(CLUSTER_NOW, &c->now_ms), 0);
+}
+
+static inline void cluster_open(struct cluster *c, size_t count, double speed_bps)
+{
+    cluster_open_named(c, count, speed_bps, NULL);
 }
 
 static inline void cluster_close(struct cluster *c)

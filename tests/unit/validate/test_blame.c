@@ -69,7 +69,8 @@ static void rows_are_solved(void **state)
     }
 }
 
-/* Any set of up to a quarter of the nodes, all of whose paths fail, is found without an innocent. */
+/* Any set of up to a quarter of the nodes, all of whose paths fail, is found without an innocent.
+ */
 static void random_sets_are_found_exactly(void **state)
 {
     unsigned seed = 12345;

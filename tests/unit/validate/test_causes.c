@@ -35,11 +35,12 @@ static void rows_are_well_formed(void **state)
 static void codes_of_other_layers_exist(void **state)
 {
     static const char *const codes[] = {
-        "unreachable", "host-key-unknown", "host-key-changed", "auth-refused", "sudo-refused",
-        "disk-full", "agent-arch", "agent-hash", "node-lost", "protocol", "timeout",
-        "tcp-connect-refused", "tcp-connect-timeout", "peer-lost", "data-corrupt", "path-mtu",
-        "stage-timeout", "agent-error", "plan-failed", "apply-failed", "publish-failed",
-        "node-key-changed", "clock-skew",
+        "unreachable",         "host-key-unknown", "host-key-changed", "auth-refused",
+        "sudo-refused",        "disk-full",        "agent-arch",       "agent-hash",
+        "node-lost",           "protocol",         "timeout",          "tcp-connect-refused",
+        "tcp-connect-timeout", "peer-lost",        "data-corrupt",     "path-mtu",
+        "stage-timeout",       "agent-error",      "plan-failed",      "apply-failed",
+        "publish-failed",      "node-key-changed", "clock-skew",
     };
     for (size_t i = 0; i < ARRAY_LEN(codes); i++)
         if (!causes_find(codes[i]))

@@ -12,7 +12,8 @@ struct row {
     size_t records;
 };
 
-/* Splits the text of node n1 into lines and joins the chosen ones ("0123"; letters insert bad lines). */
+/* Splits the text of node n1 into lines and joins the chosen ones ("0123"; letters insert bad
+ * lines). */
 static void keep_lines(struct cluster *c, const char *order)
 {
     char *lines[64];
@@ -29,9 +30,7 @@ static void keep_lines(struct cluster *c, const char *order)
     c->lines[0] = out;
 }
 
-static void nothing(struct cluster *c)
-{
-}
+static void nothing(struct cluster *c) {}
 static void drop_one(struct cluster *c)
 {
     keep_lines(c, "0134");
@@ -82,7 +81,8 @@ static const struct row rows[] = {
     {"a value edited", edit_value, "evidence-bad-signature",
      "line 2 (seq 1): the signature by the key of n1 does not fit", 3},
     {"another run", edit_run, "evidence-wrong-run",
-     "line 1 is of run 20261130T081500Z-3fa8 and node n1, not of run 20261130T081500Z-3fa9 and node "
+     "line 1 is of run 20261130T081500Z-3fa8 and node n1, not of run 20261130T081500Z-3fa9 and "
+     "node "
      "n1",
      3},
 };

@@ -229,7 +229,8 @@ static void states_decide(void **state)
         {retransmits_allowed, GATE_READY,
          "degraded: apply-undone: apply: an earlier apply was broken off"},
         {all_stages, GATE_CANNOT_TELL,
-         "not everything that is required was measured: hardware-absent: stage pcie is required, but "
+         "not everything that is required was measured: hardware-absent: stage pcie is required, "
+         "but "
          "the node's facts show no PCI device with a link"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -249,9 +250,10 @@ static void changed_configuration_is_named(void **state)
 {
     struct fixture *f = *state;
     struct err err = {0};
-    json_auto_t *manifest = json_pack("{s:i,s:s,s:[{s:s,s:s,s:s},{s:s,s:s,s:s}]}", "v", 1, "run", "r",
-                                      "items", "kind", "file", "id", "/etc/nccl.conf", "digest", "aa",
-                                      "kind", "sysctl", "id", "vm.swappiness", "digest", "bb");
+    json_auto_t *manifest =
+        json_pack("{s:i,s:s,s:[{s:s,s:s,s:s},{s:s,s:s,s:s}]}", "v", 1, "run", "r", "items", "kind",
+                  "file", "id", "/etc/nccl.conf", "digest", "aa", "kind", "sysctl", "id",
+                  "vm.swappiness", "digest", "bb");
     struct evidence_set *set = cluster_evidence(&f->c);
     json_auto_t *verdict = cluster_judge_set(&f->c, set);
     json_auto_t *configs = json_pack("{s:O}", "n1", manifest);

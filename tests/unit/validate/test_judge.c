@@ -9,9 +9,10 @@ static void states_are(const json_t *verdict, const char *const want[], size_t c
     for (size_t i = 0; i < count; i++) {
         AUTO(free_str) char *node = str_printf("n%zu", i + 1);
         if (strcmp(cluster_state(verdict, node), want[i]) != 0) {
-            AUTO(free_str) char *text = jsonx_canonical(
-                json_object_get(json_object_get(verdict, "nodes"), node));
-            fail_msg("%s is %s, expected %s: %s", node, cluster_state(verdict, node), want[i], text);
+            AUTO(free_str)
+            char *text = jsonx_canonical(json_object_get(json_object_get(verdict, "nodes"), node));
+            fail_msg("%s is %s, expected %s: %s", node, cluster_state(verdict, node), want[i],
+                     text);
         }
     }
 }
@@ -82,13 +83,13 @@ static void slow_node_is_found_by_roofline_and_by_peers(void **state)
     cluster_open(&c, 8, 0);
     for (size_t i = 0; i < 8; i++)
         c.bandwidth[5][i] = c.bandwidth[i][5] = 4e9;
-    jsonx_set(cluster_policy(&c), "floors",
-              json_pack("{s:{s:f,s:s,s:n}}", "allreduce_busbw", "value", 1e8, "unit", "B/s",
-                        "reason"));
+    jsonx_set(
+        cluster_policy(&c), "floors",
+        json_pack("{s:{s:f,s:s,s:n}}", "allreduce_busbw", "value", 1e8, "unit", "B/s", "reason"));
     cluster_measure(&c);
     json_auto_t *v = cluster_judge(&c);
-    states_are(v, STATES("ready", "ready", "ready", "ready", "ready", "not_ready", "ready", "ready"),
-               8);
+    states_are(
+        v, STATES("ready", "ready", "ready", "ready", "ready", "not_ready", "ready", "ready"), 8);
     const json_t *e = cluster_element(v, "n6>n1", "path_bandwidth");
     assert_string_equal(jsonx_str_or(json_object_get(e, "limit"), "kind", ""), "peers");
     cluster_close(&c);

@@ -32,7 +32,8 @@ static void peers_need_eight(void **state)
         values[i] = 100;
     struct limits_peers seven = limits_peers_of(values, 7), eight = limits_peers_of(values, 8);
     assert_true(limits_peers_floor(&seven) == 0);
-    /* MAD is floored at 0.5 % of the median: 3.5 * 0.5 / 0.6745 = 2.59; the 5 % rule is the lower. */
+    /* MAD is floored at 0.5 % of the median: 3.5 * 0.5 / 0.6745 = 2.59; the 5 % rule is the lower.
+     */
     assert_true(fabs(limits_peers_floor(&eight) - 95) < 1e-9);
     values[0] = 94.9;
     struct limits_peers one_low = limits_peers_of(values, 8);
@@ -72,7 +73,8 @@ static const struct row rows[] = {
      "900 Mbit/s is below the limit 950 Mbit/s (8 of their kind in this run, median 1 Gbit/s)"},
     {"tcp_bandwidth", 0, 0, 0, 8, VERDICT_FAIL, "bandwidth-low",
      "0 bit/s is not a possible tcp_bandwidth"},
-    {"tcp_latency", 5e-5, 0, 0, 0, VERDICT_PASS, NULL, "50 us, for information: no limit is stated"},
+    {"tcp_latency", 5e-5, 0, 0, 0, VERDICT_PASS, NULL,
+     "50 us, for information: no limit is stated"},
     {"tcp_latency", 5e-5, 0, 4e-5, 0, VERDICT_FAIL, "latency-high",
      "50 us is above the limit 40 us (site: policy.floors.tcp_latency)"},
 };

@@ -101,8 +101,7 @@ static int verify_resigned(const struct fixture *f, const json_t *statement, str
 {
     AUTO(free_str) char *payload = jsonx_canonical(statement);
     struct sign_key *keys[] = {f->key};
-    json_auto_t *envelope =
-        dsse_sign(DSSE_TYPE_INTOTO, payload, strlen(payload), keys, 1, err);
+    json_auto_t *envelope = dsse_sign(DSSE_TYPE_INTOTO, payload, strlen(payload), keys, 1, err);
     struct report_expect expect = expect_of(f);
     return verify(envelope, &expect, NULL, err);
 }
@@ -158,8 +157,9 @@ static void expectations_are_checked(void **state)
         {{.min_serial = 8},
          "report: serial 7 is older than 8, which was accepted already (replayed?)"},
         {{.now_ms = now + week - 1}, NULL},
-        {{.now_ms = now + week}, "report: expired on 2026-12-07T08:20:00.000Z; run `muster validate` "
-                                 "for a new one"},
+        {{.now_ms = now + week},
+         "report: expired on 2026-12-07T08:20:00.000Z; run `muster validate` "
+         "for a new one"},
         {{.now_ms = now - REPORT_FUTURE_MS}, NULL},
         {{.now_ms = now - REPORT_FUTURE_MS - 1},
          "report: issued in the future (2026-11-30T08:20:00.000Z); check the clocks"},
@@ -181,8 +181,9 @@ static void expectations_are_checked(void **state)
     struct report_expect expect = expect_of(f);
     err_clear(&err);
     assert_int_equal(verify(fake, &expect, NULL, &err), -1);
-    assert_string_equal(err.text, "report: made with simulated hardware; it says nothing about this "
-                                  "cluster");
+    assert_string_equal(err.text,
+                        "report: made with simulated hardware; it says nothing about this "
+                        "cluster");
     expect.allow_simulated = true;
     assert_int_equal(verify(fake, &expect, NULL, &(struct err){0}), 0);
 }

@@ -30,11 +30,13 @@ static const struct {
     size_t len;
 } vectors[] = {
     {"d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b4"
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b"
+     "4"
      "6bd25bf5f0595bbe24655141438e7a100b",
      0},
     {"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
-     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d"
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11"
+     "d"
      "8c387b2eaeb4302aeeb00d291612bb0c00",
      1},
 };
@@ -195,9 +197,9 @@ static void keyid_is_the_hash_of_the_spki(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_signatures),          cmocka_unit_test(any_flipped_bit_is_noticed),
-        cmocka_unit_test(private_keys_come_back),    cmocka_unit_test(careless_modes_are_refused),
-        cmocka_unit_test(public_pem_is_strict),      cmocka_unit_test(keyid_is_the_hash_of_the_spki),
+        cmocka_unit_test(known_signatures),       cmocka_unit_test(any_flipped_bit_is_noticed),
+        cmocka_unit_test(private_keys_come_back), cmocka_unit_test(careless_modes_are_refused),
+        cmocka_unit_test(public_pem_is_strict),   cmocka_unit_test(keyid_is_the_hash_of_the_spki),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
