@@ -234,7 +234,7 @@ static int fill(const struct resources_env *env, int fd, const char *data, size_
 static int replace(const struct resources_env *env, int dir, const char *name, const char *temp,
                    const char *path, const json_t *state, struct err *err)
 {
-    struct attributes a;
+    struct attributes a = {0};
     size_t len = 0;
     AUTO(free_str) char *data = NULL;
     if (parse_attributes(state, path, &a, err) != 0 ||
