@@ -55,6 +55,7 @@ int run_create(const struct state *s, struct run *run, struct err *err)
     make_id(run->id);
     run->dir = str_printf("%s/runs/%s", s->dir, run->id);
     run->steps = json_object();
+    run->begun = json_object();
     static const char *const folders[] = {"facts", "evidence", "apply", "slices"};
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         AUTO(free_str) char *folder = run_path(run, folders[i]);
@@ -74,6 +75,8 @@ static void take_line(struct run *run, const char *line, size_t len)
     if (jsonx_parse(line, len, "journal", &entry, &err) != 0)
         return;
     const char *step = jsonx_str_or(entry, "step", "");
+    if (strcmp(jsonx_str_or(entry, "state", ""), "begin") == 0)
+        jsonx_set_int(run->begun, step, run_attempts(run, step) + 1);
     if (strcmp(jsonx_str_or(entry, "state", ""), "done") != 0)
         return;
     json_t *known = json_object_get(run->steps, step);
@@ -128,6 +131,7 @@ int run_open(const struct state *s, const char *id, bool append, struct run *run
     snprintf(run->id, sizeof run->id, "%s", id);
     run->dir = STEAL(dir);
     run->steps = json_object();
+    run->begun = json_object();
     if (read_journal(run, err) != 0 || open_journal(run, append, err) != 0) {
         run_close(run);
         return -1;
@@ -140,7 +144,8 @@ void run_close(struct run *run)
     close_fd(&run->journal_fd);
     free_str(&run->dir);
     json_decref(run->steps);
-    run->steps = NULL;
+    json_decref(run->begun);
+    run->steps = run->begun = NULL;
 }
 
 char *run_path(const struct run *run, const char *relative)
@@ -170,6 +175,11 @@ int run_note(struct run *run, const char *step, const char *state, const json_t 
         return err_wrap(err, "%s/journal.jsonl: ", run->dir);
     take_line(run, text, strlen(text));
     return 0;
+}
+
+int64_t run_attempts(const struct run *run, const char *step)
+{
+    return jsonx_int_or(run->begun, step, 0);
 }
 
 bool run_has(const struct run *run, const char *step, const char *node)

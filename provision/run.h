@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/err.h"
 #include "provision/state.h"
@@ -32,6 +33,8 @@ char *run_node_path(const struct run *run, const char *folder, const char *node,
 /* nodes: {NODE:"ok"|TEXT}, or NULL.  Takes over no reference. */
 int run_note(struct run *run, const char *step, const char *state, const json_t *nodes,
              struct err *err);
+/* How often a step was begun in this run, resumed attempts included. */
+int64_t run_attempts(const struct run *run, const char *step);
 bool run_has(const struct run *run, const char *step, const char *node); /* done and "ok" */
 
 #endif

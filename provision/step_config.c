@@ -93,6 +93,7 @@ int step_plan(struct ctl *c, json_t **plan, struct err *err)
 
 struct apply_step {
     const json_t *plan;
+    char *txn;
     struct err *err;
 };
 
@@ -104,7 +105,7 @@ static json_t *make_apply(struct ctl *c, size_t node, void *ctx)
         return NULL;
     json_t *request = json_object();
     jsonx_set_str(request, "op", "apply");
-    jsonx_set_str(request, "txn", c->run.id);
+    jsonx_set_str(request, "txn", step->txn);
     jsonx_set(request, "resources", json_incref(resources));
     return request;
 }
@@ -152,7 +153,13 @@ int step_apply(struct ctl *c, const json_t *plan, struct err *err)
     if (!c->applies)
         c->applies = json_object();
     struct err save_error = {0};
-    struct apply_step step = {.plan = plan, .err = &save_error};
+    /* A resumed run applies in a transaction of its own: the first one may be committed somewhere.
+     */
+    int64_t earlier = run_attempts(&c->run, "apply");
+    AUTO(free_str)
+    char *txn =
+        earlier ? str_printf("%s.%lld", c->run.id, (long long)earlier + 1) : str_dup(c->run.id);
+    struct apply_step step = {.plan = plan, .txn = txn, .err = &save_error};
     struct ctl_request request = {.step = "apply",
                                   .make = make_apply,
                                   .done = take_apply,

@@ -266,8 +266,6 @@ static int apply_locked(struct txn *t, json_t **data, struct err *err)
     if (open)
         return err_set(err, ERR_ENV,
                        "transaction %s was broken off on this node and is not undone yet", open);
-    if (journal_exists(t->env, t->id))
-        return err_set(err, ERR_USAGE, "transaction %s has been applied here before", t->id);
     if (resources_manifest(t->env, &t->manifest_before, err) != 0)
         return -1;
     txn_items_evaluate(t->items, t->count);
@@ -280,7 +278,11 @@ static int apply_locked(struct txn *t, json_t **data, struct err *err)
         }
         changes += t->items[i].outcome == TXN_CHANGE;
     }
-    return changes ? change_all(t, data, err) : change_nothing(t, data, err);
+    if (changes == 0)
+        return change_nothing(t, data, err);
+    if (journal_exists(t->env, t->id))
+        return err_set(err, ERR_USAGE, "transaction %s has been applied here before", t->id);
+    return change_all(t, data, err);
 }
 
 int resources_apply(const struct resources_env *env, const char *txn, const json_t *resources,

@@ -219,6 +219,11 @@ static void test_apply_twice(void **state)
     json_decref(data);
     assert_false(journal_exists(&s.env, "t2"));
     assert_true(journal_exists(&s.env, "t1"));
+    /* A run that was broken off asks again: fine while nothing is to change, else a new name. */
+    assert_ok(resources_apply(&s.env, "t1", resources, &data, &err), err);
+    assert_string_equal(jsonx_str_or(data, "state", ""), "nothing");
+    json_decref(data);
+    scratch_put(&s, "/etc/nccl.conf", "# ours\n");
     assert_int_equal(resources_apply(&s.env, "t1", resources, &data, &err), -1);
     assert_int_equal(err.kind, ERR_USAGE);
     assert_string_equal(err.text, "transaction t1 has been applied here before");
