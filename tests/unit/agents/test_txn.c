@@ -223,7 +223,7 @@ static void test_apply_twice(void **state)
     assert_ok(resources_apply(&s.env, "t1", resources, &data, &err), err);
     assert_string_equal(jsonx_str_or(data, "state", ""), "nothing");
     json_decref(data);
-    scratch_put(&s, "/etc/nccl.conf", "# ours\n");
+    scratch_put(&s, "/etc/nccl.conf", "# ours\n", 0644);
     assert_int_equal(resources_apply(&s.env, "t1", resources, &data, &err), -1);
     assert_int_equal(err.kind, ERR_USAGE);
     assert_string_equal(err.text, "transaction t1 has been applied here before");
