@@ -16,8 +16,8 @@ struct run {
     char id[32];
     char *dir;
     int journal_fd;
-    json_t
-        *steps; /* {STEP:{NODE:"ok"|TEXT}} of finished steps; "" stands for the step as a whole */
+    json_t *begun; /* {STEP: how often it was begun} */
+    json_t *steps; /* {STEP:{NODE:"ok"|TEXT}} of finished steps; "" is the step as a whole */
 };
 
 /* A new run; runs/latest points to it. */
