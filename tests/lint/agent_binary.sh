@@ -68,6 +68,6 @@ for program in "${programs[@]}"; do
         bad=1
     fi
     highest=$(versions "$file" | cut -d' ' -f1 | sort -V | tail -n 1)
-    echo "$program: $(stat -c %s "$file") bytes, libraries" $libraries", up to GLIBC_$highest"
+    echo "$program: $(stat -c %s "$file") bytes, libraries ${libraries//$'\n'/ }, up to GLIBC_$highest"
 done
 exit $bad
