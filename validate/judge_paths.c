@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/jsonx.h"
 #include "common/util.h"
 #include "validate/blame.h"
 
@@ -18,6 +19,7 @@ struct charge {
     struct path *paths; /* from * count + to */
     bool *convicted;
     bool *took_part;
+    bool *lost; /* the node itself fell out before or during the pairs */
 };
 
 static int compare_name(const void *key, const void *name)
@@ -64,12 +66,30 @@ static void add_row(struct charge *c, const struct ledger_row *row, bool stage_r
     }
 }
 
+/* Steps without which a node cannot take part.  A clock that is off does not keep it away. */
+static void find_lost(struct charge *c)
+{
+    static const char *const steps[] = {"connect", "agent", "hello", "facts", "pairs"};
+    for (size_t i = 0; i < json_array_size(c->env->input->steps); i++) {
+        const json_t *step = json_array_get(c->env->input->steps, i);
+        const char *node = jsonx_str_or(step, "node", ""), *name = jsonx_str_or(step, "step", "");
+        size_t at = index_of(c->env, node, strlen(node));
+        if (at == c->env->count || strcmp(jsonx_str_or(step, "cause", ""), "clock-skew") == 0)
+            continue;
+        for (size_t k = 0; k < ARRAY_LEN(steps); k++)
+            c->lost[at] = c->lost[at] || strcmp(name, steps[k]) == 0;
+    }
+}
+
 static void blame(struct charge *c)
 {
     size_t n = c->env->count;
     unsigned char *state = mem_zero(n * n + 1, 1);
     for (size_t i = 0; i < n * n; i++) {
         enum verdict v = c->paths[i].verdict;
+        /* What a lost node explains says nothing about others. */
+        if (v == VERDICT_FAIL && (c->lost[i / n] || c->lost[i % n]))
+            v = VERDICT_UNSET;
         state[i] = v == VERDICT_FAIL                        ? BLAME_FAILED
                    : v == VERDICT_PASS || v == VERDICT_WARN ? BLAME_PASSED
                                                             : BLAME_UNKNOWN;
@@ -77,6 +97,8 @@ static void blame(struct charge *c)
             c->took_part[i / n] = c->took_part[i % n] = true;
     }
     blame_solve(n, state, c->convicted);
+    for (size_t i = 0; i < n; i++)
+        c->convicted[i] = c->convicted[i] || c->lost[i];
     free(state);
 }
 
@@ -109,8 +131,8 @@ static void count_path(const struct charge *c, const struct path *p, size_t self
         }
         break;
     case VERDICT_NOT_MEASURED:
-        /* Whoever took no part at all is the reason, not its partner. */
-        if (c->took_part[self] && !c->took_part[other]) {
+        /* Whoever took no part at all, or fell out, is the reason and not its partner. */
+        if (c->took_part[self] && !c->lost[self] && (!c->took_part[other] || c->lost[other])) {
             a->missing_other++;
         } else {
             a->missing_own++;
@@ -200,12 +222,14 @@ void judge_paths_charge(struct check_env *env)
     struct charge c = {.env = env,
                        .paths = mem_zero(env->count * env->count + 1, sizeof *c.paths),
                        .convicted = mem_zero(env->count + 1, sizeof *c.convicted),
-                       .took_part = mem_zero(env->count + 1, sizeof *c.took_part)};
+                       .took_part = mem_zero(env->count + 1, sizeof *c.took_part),
+                       .lost = mem_zero(env->count + 1, sizeof *c.lost)};
     bool required = check_is_required(env, "pairs"), any = false;
     for (size_t i = 0; i < ledger_count(env->ledger); i++)
         add_row(&c, ledger_at(env->ledger, i), required);
     for (size_t i = 0; i < env->count * env->count; i++)
         any = any || c.paths[i].verdict != VERDICT_UNSET;
+    find_lost(&c);
     blame(&c);
     if (any && env->count > 1)
         charge_paths(&c, required);
@@ -213,4 +237,5 @@ void judge_paths_charge(struct check_env *env)
     free(c.paths);
     free(c.convicted);
     free(c.took_part);
+    free(c.lost);
 }
