@@ -62,15 +62,16 @@ void check_absent(const struct check_env *env, struct ledger_row *row, bool unse
 /* --- checks of directed paths ------------------------------------------------------------------
  */
 
-/* Runs over every directed path of the site: makes the row, finds the record (the maker's own, else
- * one in which the other end says that it failed) and hands measured ones to use(). */
+/* Runs over every directed path of the site: makes the row, finds the record (that either end saw
+ * it fail, else what the maker measured) and hands measured ones to use(). */
 struct check_path {
     const char *from, *to;
     struct ledger_row *row;
     const struct evidence_set_record *record; /* measured */
 };
 typedef void check_path_fn(struct check_env *env, const struct check_path *path, void *ctx);
-/* at_receiver: the maker of the record is the receiving end. */
+/* at_receiver: the maker of the record is the receiving end; else it is the sending one, and what
+ * it measured is a round trip that counts for both directions. */
 void check_paths(const struct check *check, struct check_env *env, bool required, bool at_receiver,
                  check_path_fn *use, void *ctx);
 /* Judge measured paths by limits_judge(): floor, slower end's link, and peers with links of that

@@ -45,6 +45,25 @@ static bool is_victim(const struct evidence_set_record *r)
     return r->cause && strcmp(r->cause, "peer-lost") == 0;
 }
 
+/* The node that more than half of the victims name as lost; NULL when they do not agree. */
+static const char *find_accused(const struct check_env *env)
+{
+    json_auto_t *votes = json_object();
+    int64_t victims = 0;
+    for (size_t i = 0; i < env->count; i++) {
+        const struct evidence_set_record *r = find_failure(env, env->names[i]);
+        const json_t *proof = r ? json_object_get(r->json, "proof") : NULL;
+        const char *name = jsonx_str_or(proof, "culprit", NULL);
+        victims += r != NULL;
+        if (name && strcmp(name, env->names[i]) != 0)
+            jsonx_set_int(votes, name, jsonx_int_or(votes, name, 0) + 1);
+    }
+    for (size_t i = 0; i < env->count; i++)
+        if (2 * jsonx_int_or(votes, env->names[i], 0) > victims)
+            return env->names[i];
+    return NULL;
+}
+
 /* A node that failed for a reason of its own, or was lost: it broke the ring for the others. */
 static const char *find_culprit(const struct check_env *env)
 {
@@ -55,7 +74,7 @@ static const char *find_culprit(const struct check_env *env)
         if ((r && !is_victim(r)) || (step && step->verdict == VERDICT_FAIL && !r))
             return env->names[i];
     }
-    return NULL;
+    return find_accused(env);
 }
 
 /* operation -> digest -> number of nodes that have it. */

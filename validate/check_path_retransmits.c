@@ -11,7 +11,9 @@ static void use(struct check_env *env, const struct check_path *path, void *ctx)
     const json_t *proof = json_object_get(path->record->json, "proof");
     const json_t *retransmits = json_object_get(proof, "retransmits");
     const json_t *bytes = json_object_get(proof, "rx_bytes");
-    double segments = json_number_value(bytes) / segment_bytes;
+    double segment_bytes = json_number_value(json_object_get(proof, "segment_bytes"));
+    double segments = json_number_value(bytes) /
+                      (segment_bytes > least_segment_bytes ? segment_bytes : least_segment_bytes);
     if (!json_is_number(retransmits) || !(segments > 0)) {
         ledger_set(path->row, VERDICT_NOT_MEASURED, "not-run",
                    "the record does not tell retransmits and bytes");

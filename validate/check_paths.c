@@ -6,7 +6,8 @@
 #include "common/util.h"
 #include "validate/check.h"
 
-/* What the ends say about one path: the maker's word, else that the other end saw it fail. */
+/* What the ends say about one path: that it failed, by either of them, else what its maker
+ * measured. */
 static const struct evidence_set_record *find_record(const struct check *check,
                                                      const struct check_env *env,
                                                      const char *subject, const char *maker,
@@ -14,10 +15,13 @@ static const struct evidence_set_record *find_record(const struct check *check,
 {
     const struct evidence_set_record *r =
         check_record(env, maker, check->stage, subject, check->needs[0], unsealed);
+    const struct evidence_set_record *word =
+        check_record(env, other, check->stage, subject, check->needs[0], unsealed);
+    if (word && word->outcome == EVIDENCE_FAILED && !(r && r->outcome == EVIDENCE_FAILED))
+        return word;
     if (r)
         return r;
-    r = check_record(env, other, check->stage, subject, check->needs[0], unsealed);
-    return r && r->outcome != EVIDENCE_MEASURED ? r : NULL;
+    return word && word->outcome != EVIDENCE_MEASURED ? word : NULL;
 }
 
 static void run_path(const struct check *check, struct check_env *env, struct check_path *path,
@@ -27,6 +31,11 @@ static void run_path(const struct check *check, struct check_env *env, struct ch
     const char *other = at_receiver ? path->from : path->to;
     bool unsealed = false;
     path->record = find_record(check, env, path->row->subject, maker, other, &unsealed);
+    if (!path->record && !at_receiver) {
+        /* A round trip is measured from one end and holds for both directions. */
+        AUTO(free_str) char *back = str_printf("%s>%s", path->to, path->from);
+        path->record = find_record(check, env, back, path->to, path->from, &unsealed);
+    }
     if (!path->record)
         check_absent(env, path->row, unsealed);
     else if (check_use(path->record, path->row))

@@ -41,7 +41,8 @@ struct cluster {
     bool absent[CLUSTER_MAX];   /* takes no part in pairs and allreduce */
     bool unsealed[CLUSTER_MAX]; /* pairs was broken off */
     const char *digest[CLUSTER_MAX];
-    double busbw; /* B/s */
+    double busbw;           /* B/s */
+    bool one_sided_latency; /* only the earlier node of a pair measures the round trip */
 };
 
 static inline json_t *cluster_facts(const char *name, double speed_bps)
@@ -212,6 +213,8 @@ static inline void cluster_path(struct cluster *c, size_t from, size_t to)
                             "rx_bytes", (json_int_t)1000000000, "retransmits", 3));
     cluster_value(c, to, "pairs", subject, "tcp_data", "B", 1 << 20, NULL,
                   json_pack("{s:f}", "mismatches", c->mismatches[from][to]));
+    if (c->one_sided_latency && from > to)
+        return;
     const double latency[] = {2e-5, 9e-5, 1e-5};
     cluster_emit(c, from,
                  (struct evidence){.stage = "pairs",

@@ -226,6 +226,71 @@ static void figure_without_limit_is_not_measured(void **state)
     cluster_close(&c);
 }
 
+static void broken_collective(struct cluster *c, size_t node, const char *cause,
+                              const char *culprit)
+{
+    cluster_emit(
+        c, node,
+        (struct evidence){.stage = "allreduce-cluster",
+                          .subject = "cluster",
+                          .quantity = "allreduce_data",
+                          .unit = "1",
+                          .outcome = EVIDENCE_FAILED,
+                          .cause = cause,
+                          .reason = "the ring broke",
+                          .proof = culprit ? json_pack("{s:s}", "culprit", culprit) : NULL});
+    cluster_seal(c, node, "allreduce-cluster");
+}
+
+static void broken_collective_is_charged_to_the_one_who_broke_it(void **state)
+{
+    static const struct {
+        const char *cause[4], *culprit[4], *want[4];
+    } rows[] = {
+        /* one failed for its own reason */
+        {{"peer-lost", "data-corrupt", "peer-lost", "peer-lost"},
+         {NULL, NULL, NULL, NULL},
+         {"unknown", "not_ready", "unknown", "unknown"}},
+        /* the others agree on who was lost */
+        {{"peer-lost", "peer-lost", "peer-lost", "peer-lost"},
+         {"n3", "n3", "n4", "n3"},
+         {"unknown", "unknown", "not_ready", "unknown"}},
+        /* nobody can be told apart: all are charged */
+        {{"peer-lost", "peer-lost", "peer-lost", "peer-lost"},
+         {"n2", "n3", "n4", "n1"},
+         {"not_ready", "not_ready", "not_ready", "not_ready"}},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cluster c;
+        cluster_open(&c, 4, 1e10);
+        cluster_measure(&c); /* an earlier attempt went well and does not count any more */
+        for (size_t n = 0; n < 4; n++)
+            broken_collective(&c, n, rows[i].cause[n], rows[i].culprit[n]);
+        json_auto_t *v = cluster_judge(&c);
+        states_are(v, rows[i].want, 4);
+        cluster_close(&c);
+    }
+}
+
+/* The round trip is measured from one end only, and either end may say that a path failed. */
+static void latency_holds_for_both_directions(void **state)
+{
+    struct cluster c;
+    cluster_open(&c, 2, 1e10);
+    c.one_sided_latency = true;
+    jsonx_set(cluster_policy(&c), "floors",
+              json_pack("{s:{s:f,s:s,s:n}}", "tcp_latency", "value", 1e-4, "unit", "s", "reason"));
+    cluster_measure(&c);
+    json_auto_t *v = cluster_judge(&c);
+    states_are(v, STATES("ready", "ready"), 2);
+    jsonx_set(cluster_policy(&c), "floors",
+              json_pack("{s:{s:f,s:s,s:n}}", "tcp_latency", "value", 1e-6, "unit", "s", "reason"));
+    json_auto_t *late = cluster_judge(&c);
+    states_are(late, STATES("not_ready", "not_ready"), 2);
+    assert_true(has_cause(late, "n2", "latency-high"));
+    cluster_close(&c);
+}
+
 static void exclusions_end(void **state)
 {
     static const struct {
@@ -325,6 +390,8 @@ int main(void)
         cmocka_unit_test(corrupt_data_and_wrong_sums_fail),
         cmocka_unit_test(faster_than_the_link_is_a_fault),
         cmocka_unit_test(figure_without_limit_is_not_measured),
+        cmocka_unit_test(broken_collective_is_charged_to_the_one_who_broke_it),
+        cmocka_unit_test(latency_holds_for_both_directions),
         cmocka_unit_test(exclusions_end),
         cmocka_unit_test(required_stage_without_hardware_is_unknown),
         cmocka_unit_test(clock_skew_fails_the_node),
