@@ -2,8 +2,8 @@
 
 #include "common/jsonx.h"
 
-static const double segment_bytes =
-    1448; /* payload of a segment at MTU 1500: the cautious choice */
+/* Payload of a segment at MTU 1500; the record names a larger one where it is in use. */
+static const double least_segment_bytes = 1448;
 static const double tolerated_share = 0.01; /* of the segments; above it TCP's rate suffers */
 
 static void use(struct check_env *env, const struct check_path *path, void *ctx)
