@@ -73,7 +73,7 @@ int file_state_content(const json_t *state, char **data, size_t *len, struct err
     if (!raw && b64[0] != '\0')
         return err_set(err, ERR_DATA, "the file's content is not base64");
     char *copy = mem_zero(n + 1, 1);
-    if (n > 0)
+    if (raw && n > 0)
         memcpy(copy, raw, n);
     free(raw);
     *data = copy;

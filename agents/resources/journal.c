@@ -53,19 +53,20 @@ int journal_lock(const struct resources_env *env, int *out, struct err *err)
     AUTO(free_str) char *path = journal_path(env, "lock", err);
     if (!dir || !path || fs_mkdirs(dir, 0755, err) != 0)
         return -1;
-    AUTO(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_set_errno(err, ERR_ENV, errno, "cannot open the lock %s", path);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EWOULDBLOCK)
+        int errnum = errno;
+        close(fd);
+        if (errnum == EWOULDBLOCK)
             return err_set(err, ERR_ENV,
                            "another transaction is running on this node (it holds %s); try again "
                            "when it has ended",
                            path);
-        return err_set_errno(err, ERR_ENV, errno, "cannot lock %s", path);
+        return err_set_errno(err, ERR_ENV, errnum, "cannot lock %s", path);
     }
     *out = fd;
-    fd = -1;
     return 0;
 }
 
@@ -174,13 +175,15 @@ int journal_reopen(const struct resources_env *env, const char *id, size_t good_
     AUTO(free_str) char *path = file_path(env, id, err);
     if (!path)
         return -1;
-    AUTO(close_fd) int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(path, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return err_set_errno(err, ERR_ENV, errno, "cannot open the journal %s", path);
-    if (ftruncate(fd, (off_t)good_bytes) != 0)
-        return err_set_errno(err, ERR_ENV, errno, "cannot cut the torn end of %s", path);
+    if (ftruncate(fd, (off_t)good_bytes) != 0) {
+        err_set_errno(err, ERR_ENV, errno, "cannot cut the torn end of %s", path);
+        close(fd);
+        return -1;
+    }
     journal->fd = fd;
-    fd = -1;
     return 0;
 }
 

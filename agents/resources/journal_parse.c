@@ -56,8 +56,8 @@ static int on_intent(struct parser *p, const json_t *line, struct err *err)
 {
     static const char *const keys[] = {"t", "i", "before", "want", NULL};
     struct journal_log *log = p->log;
-    const json_t *before, *want;
-    size_t i;
+    const json_t *before = NULL, *want = NULL;
+    size_t i = 0;
     if (jsonx_only_keys(line, p->what, keys, err) != 0 || get_index(p, line, &i, err) != 0 ||
         jsonx_get_obj(line, p->what, "before", &before, err) != 0 ||
         jsonx_get_obj(line, p->what, "want", &want, err) != 0)
@@ -75,14 +75,14 @@ static int on_done(struct parser *p, const json_t *line, struct err *err)
 {
     static const char *const keys[] = {"t", "i", NULL};
     struct journal_log *log = p->log;
-    size_t i;
+    size_t i = 0;
     if (jsonx_only_keys(line, p->what, keys, err) != 0 || get_index(p, line, &i, err) != 0)
         return -1;
     struct journal_entry *last = log->count ? &log->entries[log->count - 1] : NULL;
-    if (order(p, last && !last->done && last->index == i, "done", err) != 0)
-        return -1;
-    last->done = true;
-    return 0;
+    bool right = last && !last->done && last->index == i;
+    if (right)
+        last->done = true;
+    return order(p, right, "done", err);
 }
 
 static int on_commit(struct parser *p, const json_t *line, struct err *err)

@@ -15,7 +15,7 @@ static const struct resource_kind *const kinds[] = {
 #define KIND(name) &resource_kind_##name,
 #include "agents/resources/kinds.def"
 #undef KIND
-};
+    NULL};
 
 static const char *const names[] = {
 #define KIND(name) #name,
@@ -23,20 +23,13 @@ static const char *const names[] = {
 #undef KIND
     NULL};
 
-_Static_assert(ARRAY_LEN(names) == ARRAY_LEN(kinds) + 1, "one name per kind");
-
 const struct resource_kind *kind_find(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+    for (size_t i = 0; kinds[i]; i++) {
         if (strcmp(kinds[i]->name, name) == 0)
             return kinds[i];
     }
     return NULL;
-}
-
-const struct resource_kind *kind_at(size_t i)
-{
-    return i < ARRAY_LEN(kinds) ? kinds[i] : NULL;
 }
 
 const char *const *kind_names(void)

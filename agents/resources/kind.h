@@ -43,8 +43,6 @@ struct resource_kind {
 
 /* NULL for an unknown name. */
 const struct resource_kind *kind_find(const char *name);
-/* Row number i, NULL past the end. */
-const struct resource_kind *kind_at(size_t i);
 /* All names, NULL-terminated, for "did you mean". */
 const char *const *kind_names(void);
 

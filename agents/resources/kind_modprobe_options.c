@@ -22,8 +22,10 @@ static int normalise(const struct kind_item *item, json_t **out, struct err *err
     {
         AUTO(free_str) char *text = NULL;
         AUTO(free_str) char *name = str_dup(key);
-        for (char *p = name; *p; p++)
-            *p = *p == '-' ? '_' : *p;
+        for (char *p = name; *p; p++) {
+            if (*p == '-')
+                *p = '_';
+        }
         if (json_is_string(value))
             text = str_dup(json_string_value(value));
         else if (json_is_integer(value))
@@ -169,8 +171,10 @@ static char *next_word(char **rest)
 
 static void underscores(char *text, char end)
 {
-    for (; *text && *text != end; text++)
-        *text = *text == '-' ? '_' : *text;
+    for (; *text && *text != end; text++) {
+        if (*text == '-')
+            *text = '_';
+    }
 }
 
 /* Settings of one "options" line that differ from ours. */
@@ -202,7 +206,7 @@ static void note_file(struct strbuf *out, const struct kind_item *item, const ch
 {
     AUTO(free_str) char *text = NULL;
     struct err ignored = {0};
-    if (fs_read_at(item->env->root, file, 256 * 1024, &text, NULL, &ignored) != 0)
+    if (fs_read_at(item->env->root, file, (size_t)256 * 1024, &text, NULL, &ignored) != 0)
         return;
     char *rest = text;
     for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))

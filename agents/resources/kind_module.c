@@ -37,14 +37,16 @@ static bool is_builtin(const struct resources_env *env, const char *module)
     AUTO(free_str) char *file = str_printf("/lib/modules/%s/modules.builtin", uts.release);
     AUTO(free_str) char *text = NULL;
     struct err ignored = {0};
-    if (fs_read_at(env->root, file, 1024 * 1024, &text, NULL, &ignored) != 0)
+    if (fs_read_at(env->root, file, (size_t)1024 * 1024, &text, NULL, &ignored) != 0)
         return false;
     AUTO(free_str) char *want = str_printf("%s.ko", module);
     char *rest = text;
     for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
         char *base = strrchr(line, '/');
-        for (char *p = base; p && *p; p++)
-            *p = *p == '-' ? '_' : *p;
+        for (char *p = base; p && *p; p++) {
+            if (*p == '-')
+                *p = '_';
+        }
         if (base && strcmp(base + 1, want) == 0)
             return true;
     }

@@ -95,8 +95,10 @@ static int check(const struct kind_item *item, char **skip, struct err *err)
 static char *path(const struct kind_item *item)
 {
     char *file = str_printf("/etc/sysctl.d/90-muster-%s.conf", item->id);
-    for (char *p = file + strlen("/etc/sysctl.d/"); *p; p++)
-        *p = *p == '/' ? '.' : *p;
+    for (char *p = file + strlen("/etc/sysctl.d/"); *p; p++) {
+        if (*p == '/')
+            *p = '.';
+    }
     return file;
 }
 
@@ -165,14 +167,14 @@ static int write_value(const struct kind_item *item, const char *value, struct e
     AUTO(free_str) char *now = NULL;
     AUTO(free_str) char *after = NULL;
     char joined[4096];
-    if (read_value(item, &now, err) != 0)
+    if (read_value(item, &now, err) != 0 || !now)
         return -1;
     if (strcmp(now, value) == 0)
         return 0;
     if (fs_join(item->env->root, knob, joined, err) != 0 || write_knob(joined, value, err) != 0)
         return err_wrap(err, "the kernel refused %s = %.80s: ", item->id, value);
     kind_step(item->env, "sysctl.write");
-    if (read_value(item, &after, err) != 0)
+    if (read_value(item, &after, err) != 0 || !after)
         return -1;
     if (strcmp(after, value) != 0)
         return err_set(err, ERR_ENV, "%s was set to '%.80s' and reads back as '%.80s'", item->id,

@@ -169,7 +169,7 @@ static char *find_ssh_connection(void)
         AUTO(free_str) char *stat = NULL;
         size_t len = 0;
         struct err ignored = {0};
-        if (fs_read(environ_path, 1024 * 1024, &text, &len, &ignored) != 0)
+        if (fs_read(environ_path, (size_t)1024 * 1024, &text, &len, &ignored) != 0)
             len = 0;
         for (size_t at = 0; at < len; at += strlen(text + at) + 1) {
             if (str_has_prefix(text + at, key))
@@ -177,9 +177,10 @@ static char *find_ssh_connection(void)
         }
         if (fs_read(stat_path, 4096, &stat, NULL, &ignored) != 0)
             return NULL;
-        const char *name_end = strrchr(stat, ')');
-        if (!name_end || sscanf(name_end + 1, " %*c %d", &pid) != 1)
+        const char *name_end = strrchr(stat, ')'); /* "PID (name) STATE PPID ..." */
+        if (!name_end || strlen(name_end) < 5)
             return NULL;
+        pid = (pid_t)strtol(name_end + 4, NULL, 10);
     }
     return NULL;
 }
@@ -188,14 +189,15 @@ static bool has_default_route(const char *name)
 {
     AUTO(free_str) char *text = NULL;
     struct err ignored = {0};
-    if (fs_read("/proc/net/route", 1024 * 1024, &text, NULL, &ignored) != 0)
+    if (fs_read("/proc/net/route", (size_t)1024 * 1024, &text, NULL, &ignored) != 0)
         return false;
     char *rest = text;
     for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
-        char interface[IFNAMSIZ] = "";
-        unsigned long destination = 1, mask = 1;
-        if (sscanf(line, "%15s %lx %*x %*x %*d %*d %*d %lx", interface, &destination, &mask) == 3 &&
-            destination == 0 && mask == 0 && strcmp(interface, name) == 0)
+        /* Name, destination, gateway, flags, three counts, mask. */
+        char interface[IFNAMSIZ] = "", destination[16] = "", mask[16] = "";
+        if (sscanf(line, "%15s %15s %*s %*s %*s %*s %*s %15s", interface, destination, mask) == 3 &&
+            strcmp(destination, "00000000") == 0 && strcmp(mask, "00000000") == 0 &&
+            strcmp(interface, name) == 0)
             return true;
     }
     return false;

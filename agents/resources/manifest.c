@@ -191,7 +191,7 @@ static json_t *fresh(const struct resources_env *env, const json_t *item)
 int resources_manifest_now(const struct resources_env *env, const json_t *manifest, json_t **now,
                            struct err *err)
 {
-    const json_t *items;
+    const json_t *items = NULL;
     if (check(manifest, "the manifest", &items, err) != 0)
         return -1;
     json_t *out = json_deep_copy(manifest);

@@ -155,10 +155,9 @@ static const struct module_row *find_module(const char *module)
 }
 
 static int check_integer(const char *module, const char *parameter, const char *value,
-                         struct err *err)
+                         int64_t *number, struct err *err)
 {
-    int64_t number;
-    if (units_parse_int(value, INT64_MIN, INT64_MAX, &number, err) != 0)
+    if (units_parse_int(value, INT64_MIN, INT64_MAX, number, err) != 0)
         return err_wrap(err, "%s of %s: ", parameter, module);
     return 0;
 }
@@ -169,9 +168,9 @@ static int check_rule(const struct rule_row *r, const char *value, struct err *e
         return err_set(err, ERR_USAGE, "%s %s: %s", r->module, r->parameter, r->text);
     if (r->type == RULE_PREFIX)
         return 0;
-    if (check_integer(r->module, r->parameter, value, err) != 0)
+    int64_t n = 0;
+    if (check_integer(r->module, r->parameter, value, &n, err) != 0)
         return -1;
-    long long n = atoll(value);
     if ((n >= r->min && n <= r->max) || (n >= r->min2 && n <= r->max2))
         return 0;
     AUTO(free_str)
@@ -179,7 +178,7 @@ static int check_rule(const struct rule_row *r, const char *value, struct err *e
                        ? str_dup("")
                        : str_printf(" or %lld..%lld", (long long)r->min2, (long long)r->max2);
     return err_set(err, ERR_USAGE, "%s of %s must be %lld..%lld%s, is %lld (%s)", r->parameter,
-                   r->module, (long long)r->min, (long long)r->max, second, n, r->text);
+                   r->module, (long long)r->min, (long long)r->max, second, (long long)n, r->text);
 }
 
 /* A number with a fraction: no kernel parameter takes one, so two settings have run together. */
@@ -229,13 +228,15 @@ static int check_parameter(const char *module, const struct known *known, const 
     }
     if (row && row->closed)
         return err_set(err, ERR_USAGE, "%s has no parameter '%s'", module, parameter);
+    int64_t number;
     bool text = type && (strstr(type, "charp") || strcmp(type, "string") == 0);
     bool integer = type && (strcmp(type, "int") == 0 || strcmp(type, "uint") == 0 ||
                             strcmp(type, "short") == 0 || strcmp(type, "ushort") == 0 ||
                             strcmp(type, "long") == 0 || strcmp(type, "ulong") == 0 ||
                             strcmp(type, "byte") == 0);
-    return integer || (!text && is_fraction(value)) ? check_integer(module, parameter, value, err)
-                                                    : 0;
+    return integer || (!text && is_fraction(value))
+               ? check_integer(module, parameter, value, &number, err)
+               : 0;
 }
 
 /* --- the module ----------------------------------------------------------------------------- */

@@ -157,8 +157,8 @@ static json_t *plan_item(const struct txn_item *t)
 int resources_plan(const struct resources_env *env, const json_t *resources, json_t **out,
                    struct err *err)
 {
-    struct txn_item *items;
-    size_t count;
+    struct txn_item *items = NULL;
+    size_t count = 0;
     if (txn_items_create(env, resources, &items, &count, err) != 0)
         return -1;
     txn_items_evaluate(items, count);
