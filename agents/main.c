@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "agents/facts/facts.h"
+#include "agents/gate/gate_main.h"
 #include "agents/serve.h"
 #include "common/jsonx.h"
 #include "common/log.h"
@@ -127,6 +128,9 @@ static int run_command(const struct opt_command *command, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const char *slash = strrchr(argc > 0 ? argv[0] : "", '/');
+    if (argc > 0 && strcmp(slash ? slash + 1 : argv[0], "muster-gate") == 0)
+        return gate_main(argc, argv);
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         print_usage(stdout);

@@ -8,8 +8,9 @@
 #include "common/fs.h"
 
 /* Verify the slice with the key (PEM) that came with it, then replace state_dir/slice.json and
- * report.pub below root and raise `serial`.  node: the name by which the controller greeted this
- * machine.
+ * report.pub below root, raise `serial`, and point state_dir/bin/muster-gate to this program (which
+ * is the gate when it is called by that name).  The serial counts per signing key.  node: the name
+ * by which the controller greeted this machine.
  *
  * *path: where the slice now is (without root); the caller frees.  Returns -1 with err, nothing
  * changed: ERR_DATA not a slice, a wrong signature, a slice of another node, or a report older than
