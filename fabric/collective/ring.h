@@ -15,7 +15,7 @@
 #include "fabric/collective/reduce.h"
 #include "fabric/transport/transport.h"
 
-enum { RING_WINDOW = 8 }; /* receives that are posted ahead, and slots of the staging memory */
+enum { RING_WINDOW = 4 }; /* receives that are posted ahead, and slots of the staging memory */
 
 struct ring {
     struct transport *transport;

@@ -490,8 +490,9 @@ struct tcp_counters tcp_counters(const int fds[], size_t count)
         struct tcp_info info = {0};
         socklen_t len = sizeof info;
         if (getsockopt(fds[i], IPPROTO_TCP, TCP_INFO, &info, &len))
-            return (struct tcp_counters){-1, -1, -1, -1};
+            return (struct tcp_counters){-1, -1, -1, -1, -1};
         sum.retransmits += info.tcpi_total_retrans;
+        sum.unanswered += info.tcpi_retransmits;
         sum.bytes_acked += (int64_t)info.tcpi_bytes_acked;
         sum.bytes_received += (int64_t)info.tcpi_bytes_received;
         if (i == 0)

@@ -97,6 +97,7 @@ struct tcp_counters {
     int64_t bytes_acked;    /* that the peer has */
     int64_t bytes_received; /* that this side got */
     int64_t segment_bytes;  /* of the first socket: largest segment that is sent */
+    int64_t unanswered;     /* retransmissions in a row that nothing has come back for */
 };
 struct tcp_counters tcp_counters(const int fds[], size_t count);
 

@@ -123,6 +123,26 @@ static enum bulk_end watch_acks(const struct tcp_pair_step *x, const struct tcp_
     return pump && !tcp_pump_finished(pump) ? BULK_STALLED : BULK_DONE;
 }
 
+/* Small segments pass and large ones do not.  Who retransmits in vain has lost segments on the
+ * path; who does not is waiting for room at the peer. */
+static void judge_stall(struct tcp_pair_direction *d, const char *from, const char *to,
+                        int64_t unanswered)
+{
+    if (unanswered > 0) {
+        AUTO(free_str)
+        char *text =
+            str_printf("segments of %lld bytes from %s do not reach %s, segments of at most "
+                       "%d bytes do: an MTU on the path is smaller than the sender's",
+                       (long long)d->segment_bytes, from, to, TCP_SMALL_SEGMENT);
+        fail_both(d, TCP_CAUSE_MTU, text);
+        return;
+    }
+    AUTO(free_str)
+    char *text = str_printf("data from %s to %s stopped for %d ms although %s answers", from, to,
+                            TCP_PAIR_STALL_MS, to);
+    fail_both(d, TCP_CAUSE_PEER_LOST, text);
+}
+
 /* Do small segments still pass? */
 static int sender_trial(struct tcp_pair_step *x, struct err *err)
 {
@@ -133,6 +153,7 @@ static int sender_trial(struct tcp_pair_step *x, struct err *err)
     json_t *fields = json_object();
     jsonx_set_int(fields, "segment_bytes", c.segment_bytes);
     jsonx_set_int(fields, "retransmits", c.retransmits);
+    jsonx_set_int(fields, "unanswered", c.unanswered);
     int64_t limit_ms = within(x, TRIAL_MS);
     if (tcp_ctl_send(x->control, "stalled", fields, limit_ms, err) ||
         tcp_ctl_write(x->control, trial, TRIAL_BYTES, limit_ms, err) ||
@@ -140,12 +161,7 @@ static int sender_trial(struct tcp_pair_step *x, struct err *err)
         return -1;
     d->segment_bytes = c.segment_bytes;
     d->retransmits = c.retransmits;
-    AUTO(free_str)
-    char *text =
-        str_printf("segments of %lld bytes from %s do not reach %s, segments of at most %d "
-                   "bytes do: an MTU on the path is smaller than this node's",
-                   (long long)c.segment_bytes, x->peer->self, x->peer->name, TCP_SMALL_SEGMENT);
-    fail_both(d, TCP_CAUSE_MTU, text);
+    judge_stall(d, x->peer->self, x->peer->name, c.unanswered);
     return 0;
 }
 
@@ -231,19 +247,15 @@ static int receiver_trial(struct tcp_pair_step *x, struct err *err)
     struct tcp_pair_direction *d = &x->result->in;
     json_auto_t *message = NULL;
     AUTO(free_str) char *trial = mem_zero(TRIAL_BYTES, 1);
-    int64_t limit_ms = within(x, TRIAL_MS);
+    int64_t limit_ms = within(x, TRIAL_MS), unanswered;
     if (tcp_ctl_receive(x->control, "stalled", limit_ms, &message, err) ||
         tcp_ctl_read(x->control, trial, TRIAL_BYTES, limit_ms, err) ||
         tcp_ctl_send(x->control, "trial", NULL, limit_ms, err) ||
         jsonx_get_int(message, "stalled", "segment_bytes", &d->segment_bytes, err) ||
-        jsonx_get_int(message, "stalled", "retransmits", &d->retransmits, err))
+        jsonx_get_int(message, "stalled", "retransmits", &d->retransmits, err) ||
+        jsonx_get_int(message, "stalled", "unanswered", &unanswered, err))
         return -1;
-    AUTO(free_str)
-    char *text =
-        str_printf("segments of %lld bytes from %s do not arrive at %s, segments of at most "
-                   "%d bytes do: an MTU on the path is smaller than the sender's",
-                   (long long)d->segment_bytes, x->peer->name, x->peer->self, TCP_SMALL_SEGMENT);
-    fail_both(d, TCP_CAUSE_MTU, text);
+    judge_stall(d, x->peer->name, x->peer->self, unanswered);
     return 0;
 }
 
