@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -17,6 +18,8 @@ enum {
      * a jump host sees all of them. */
     MAX_PROXIED = 8,
     EVENTS = 256,
+    SPARE_FILES = 64,
+    FILES_PER_SESSION = 2,
     SWEEP_MS = 20
 };
 
@@ -68,6 +71,25 @@ static char **copy_list(const char *const *list)
     return copy;
 }
 
+/* Each session keeps a socket, a proxied one also what its proxy says.  The usual soft limit of
+ * 1024 files stands for programs that use select(), which nothing here does. */
+static int raise_file_limit(size_t sessions, struct err *err)
+{
+    rlim_t need = SPARE_FILES + FILES_PER_SESSION * sessions;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= need)
+        return 0;
+    if (limit.rlim_max < need)
+        return err_set(err, ERR_ENV,
+                       "%zu nodes need %llu open files, the hard limit is %llu: raise it (`ulimit "
+                       "-Hn`) or work on fewer nodes at once",
+                       sessions, (unsigned long long)need, (unsigned long long)limit.rlim_max);
+    limit.rlim_cur = need;
+    if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return err_set_errno(err, ERR_ENV, errno, "limit of open files");
+    return 0;
+}
+
 static int open_loop(struct fleet *f, struct err *err)
 {
     f->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -99,7 +121,9 @@ struct fleet *fleet_create(const struct fleet_target targets[], size_t count,
     f->sessions = mem_zero(count + 1, sizeof *f->sessions);
     f->config = sshconfig_load(options->ssh_config, err);
     f->keys = f->config ? keyring_create(options->identity, err) : NULL;
-    int rc = f->keys ? open_loop(f, err) : -1;
+    int rc = f->keys ? raise_file_limit(count, err) : -1;
+    if (rc == 0)
+        rc = open_loop(f, err);
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = add_session(f, i, &targets[i], err);
     if (rc == 0)

@@ -46,7 +46,8 @@ enum fleet_node_state {
 
 struct fleet;
 
-/* Opens nothing yet.  Returns NULL with err: ERR_USAGE duplicate name, ERR_ENV unreadable key or
+/* Connects nothing yet; raises the process's soft limit of open files when the nodes need it.
+ * Returns NULL with err: ERR_USAGE duplicate name, ERR_ENV too few open files, unreadable key or
  * known_hosts or ssh config, ERR_DATA malformed ssh config.
  *
  * Keys are offered in this order: options->identity, IdentityFile of the config, the ssh-agent, and

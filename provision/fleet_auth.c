@@ -375,6 +375,9 @@ int auth_step(struct session *s)
     while (a->at < a->count || (a->asked_none && a->at == 0)) {
         const struct auth_attempt *attempt = a->asked_none ? NULL : &a->attempts[a->at];
         int rc = try_once(s, attempt);
+        /* libssh says "again" for ever when the node hangs up instead of answering. */
+        if (rc == SSH_AUTH_AGAIN && !ssh_is_connected(s->ssh))
+            rc = SSH_AUTH_ERROR;
         if (rc == SSH_AUTH_AGAIN)
             return 0;
         if (attempt)

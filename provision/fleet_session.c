@@ -93,12 +93,14 @@ void session_fail(struct session *s, enum err_kind kind, const char *cause, cons
 {
     if (s->state == FLEET_FAILED)
         return;
-    char text[ERR_TEXT_BYTES];
+    char *text = NULL;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    if (vasprintf(&text, fmt, args) < 0)
+        abort();
     va_end(args);
-    err_set(&s->err, kind, "%s", text);
+    err_set(&s->err, kind, "%s", text); /* marks what it has to cut */
+    free(text);
     s->cause = cause;
     s->state = FLEET_FAILED;
     session_close(s);
@@ -301,7 +303,8 @@ static bool step_kex(struct session *s)
     if (rc == SSH_AGAIN)
         return false;
     if (rc != SSH_OK) {
-        session_lost(s, "SSH key exchange");
+        AUTO(free_str) char *what = str_printf("SSH key exchange with %s", s->config.host);
+        session_lost(s, what);
         return true;
     }
     if (take_server_key(s) < 0) {

@@ -2,7 +2,7 @@
  *
  * The nodes' names are in DIR/config (ssh_config), their keys in DIR/known_hosts:
  *   n1 n2      the plain server;  n1's known_hosts line says ed25519, n2's says rsa
- *   noisy      prints a banner without newline before every command
+ *   noisy      prints half a line before every command; allows one key (MaxAuthTries 1)
  *   sudoer     every command runs where `id -u` says 1000 and `sudo` refuses
  *   nosudo     the same without any sudo
  *   strict     accepts no key that the tests have
@@ -39,8 +39,8 @@ struct lab {
     char arch[65];
 };
 
-static int lab_sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int lab_sh(const char *fmt, ...)
+static inline int lab_sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static inline int lab_sh(const char *fmt, ...)
 {
     char *command = NULL;
     va_list args;
@@ -54,9 +54,10 @@ static int lab_sh(const char *fmt, ...)
     return rc;
 }
 
-static void lab_write(const struct lab *l, const char *name, mode_t mode, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-static void lab_write(const struct lab *l, const char *name, mode_t mode, const char *fmt, ...)
+static inline void lab_write(const struct lab *l, const char *name, mode_t mode, const char *fmt,
+                             ...) __attribute__((format(printf, 4, 5)));
+static inline void lab_write(const struct lab *l, const char *name, mode_t mode, const char *fmt,
+                             ...)
 {
     char *path = str_printf("%s/%s", l->dir, name);
     FILE *f = fopen(path, "w");
@@ -72,7 +73,7 @@ static void lab_write(const struct lab *l, const char *name, mode_t mode, const 
 }
 
 /* A port that nobody listens on now; the kernel does not hand it out again soon. */
-static int lab_free_port(void)
+static inline int lab_free_port(void)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof a;
@@ -84,7 +85,7 @@ static int lab_free_port(void)
     return ntohs(a.sin_port);
 }
 
-static int lab_wait_port(int port)
+static inline int lab_wait_port(int port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET,
                             .sin_port = htons((uint16_t)port),
@@ -100,7 +101,7 @@ static int lab_wait_port(int port)
     return -1;
 }
 
-static int lab_sshd(struct lab *l, int which, const char *extra)
+static inline int lab_sshd(struct lab *l, int which, const char *extra)
 {
     l->port[which] = lab_free_port();
     char *name = str_printf("sshd%d.conf", which);
@@ -126,7 +127,7 @@ static int lab_sshd(struct lab *l, int which, const char *extra)
     return lab_wait_port(l->port[which]);
 }
 
-static void lab_config(struct lab *l)
+static inline void lab_config(struct lab *l)
 {
     char *plain = str_printf("  HostName 127.0.0.1\n  User %s\n", l->user);
     lab_write(
@@ -155,7 +156,7 @@ static void lab_config(struct lab *l)
 }
 
 /* 0, or -1 with the reason why this cannot run here. */
-static int lab_up(struct lab *l, const char **why)
+static inline int lab_up(struct lab *l, const char **why)
 {
     *l = (struct lab){0};
     snprintf(l->dir, sizeof l->dir, "/tmp/muster-sshd-XXXXXX");
@@ -191,12 +192,13 @@ static int lab_up(struct lab *l, const char **why)
     char *nosudo = str_printf(
         "ForceCommand PATH=%s/nosudo; export PATH; eval \"$SSH_ORIGINAL_COMMAND\"", l->dir);
     *why = "an sshd of the lab does not start";
-    int rc = lab_sshd(l, LAB_MAIN, "") | lab_sshd(l, LAB_JUMP, "") |
-             lab_sshd(l, LAB_NOISY,
-                      "ForceCommand echo Welcome to the cluster; printf 'half a line'; "
-                      "eval \"$SSH_ORIGINAL_COMMAND\"") |
-             lab_sshd(l, LAB_SUDOER, sudoer) | lab_sshd(l, LAB_NOSUDO, nosudo) |
-             lab_sshd(l, LAB_STRICT, "AuthorizedKeysFile none\nTrustedUserCAKeys none");
+    int rc =
+        lab_sshd(l, LAB_MAIN, "") | lab_sshd(l, LAB_JUMP, "") |
+        lab_sshd(l, LAB_NOISY,
+                 "MaxAuthTries 1\nForceCommand echo Welcome to the cluster; printf 'half a line'; "
+                 "eval \"$SSH_ORIGINAL_COMMAND\"") |
+        lab_sshd(l, LAB_SUDOER, sudoer) | lab_sshd(l, LAB_NOSUDO, nosudo) |
+        lab_sshd(l, LAB_STRICT, "AuthorizedKeysFile none\nTrustedUserCAKeys none");
     free(nosudo);
     free(sudoer);
     lab_config(l);
@@ -205,7 +207,7 @@ static int lab_up(struct lab *l, const char **why)
     return rc;
 }
 
-static void lab_down(struct lab *l)
+static inline void lab_down(struct lab *l)
 {
     for (int i = 0; i < LAB_SERVERS; i++) {
         if (l->pid[i] <= 0)
