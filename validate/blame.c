@@ -78,7 +78,7 @@ static void found_cover(struct problem *p)
 }
 
 /* Each uncovered edge needs one of its ends: two branches, at most `left` deep. */
-static void search(struct problem *p, size_t edge, size_t left)
+static void search(struct problem *p, size_t edge, size_t left) // NOLINT(misc-no-recursion)
 {
     while (edge < p->edge_count && (p->chosen[p->edges[edge].a] || p->chosen[p->edges[edge].b]))
         edge++;

@@ -123,8 +123,8 @@ static int check_signatures(const json_t *rows, const char *what, const struct s
 }
 
 int dsse_verify(const json_t *envelope, const char *what, const char *type,
-                const struct sign_public trusted[], size_t trusted_count, char **payload,
-                size_t *len, struct err *err)
+                const struct sign_public trusted[], size_t trusted_count, struct strbuf *payload,
+                struct err *err)
 {
     static const char *const keys[] = {"payloadType", "payload", "signatures", NULL};
     const char *got_type = NULL, *encoded = NULL;
@@ -147,11 +147,7 @@ int dsse_verify(const json_t *envelope, const char *what, const char *type,
         free(decoded);
         return -1;
     }
-    char *text = mem_grow(NULL, bytes + 1, 1);
-    memcpy(text, decoded, bytes);
-    text[bytes] = '\0';
+    strbuf_add(payload, decoded, bytes);
     free(decoded);
-    *payload = text;
-    *len = bytes;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
+#include "common/util.h"
 #include "validate/sign.h"
 
 #define DSSE_TYPE_INTOTO "application/vnd.in-toto+json"
@@ -20,9 +21,9 @@ json_t *dsse_sign(const char *type, const void *payload, size_t len, struct sign
 
 /* Check the form, find the signatures by trusted keys and verify each of them; at least one must be
  * there.  Signatures by other keys are not judged.  ERR_DATA says what is wrong; `what` names the
- * envelope in messages.  *payload (NUL-terminated, the caller frees) is set only on success. */
+ * envelope in messages.  payload (zeroed by the caller) is filled only on success. */
 int dsse_verify(const json_t *envelope, const char *what, const char *type,
-                const struct sign_public trusted[], size_t trusted_count, char **payload,
-                size_t *len, struct err *err);
+                const struct sign_public trusted[], size_t trusted_count, struct strbuf *payload,
+                struct err *err);
 
 #endif

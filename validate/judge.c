@@ -82,7 +82,7 @@ struct node_rows {
 
 static struct node_rows node_rows_of(struct ledger *ledger)
 {
-    struct node_rows out = {.rows = mem_zero(ledger_count(ledger) + 1, sizeof *out.rows)};
+    struct node_rows out = {.rows = mem_zero(ledger_count(ledger) + 1, sizeof(void *))};
     for (size_t i = 0; i < ledger_count(ledger); i++) {
         const struct ledger_row *row = ledger_at(ledger, i);
         if (row->node[0])

@@ -248,13 +248,12 @@ int report_verify(const char *text, size_t len, const struct report_expect *expe
                   json_t **statement, struct err *err)
 {
     json_auto_t *envelope = NULL, *body = NULL;
-    AUTO(free_str) char *payload = NULL;
-    size_t payload_len = 0;
+    AUTO(strbuf_release) struct strbuf payload = {0};
     const json_t *predicate = NULL, *subjects = NULL;
     if (slice_parse_exact(text, len, "report", &envelope, err) != 0 ||
         dsse_verify(envelope, "report", DSSE_TYPE_INTOTO, expect->trusted, expect->trusted_count,
-                    &payload, &payload_len, err) != 0 ||
-        slice_parse_exact(payload, payload_len, "report: payload", &body, err) != 0 ||
+                    &payload, err) != 0 ||
+        slice_parse_exact(payload.data, payload.len, "report: payload", &body, err) != 0 ||
         check_statement(body, &predicate, &subjects, err) != 0 ||
         check_nodes(predicate, subjects, err) != 0 || check_expected(predicate, expect, err) != 0)
         return -1;

@@ -167,15 +167,14 @@ int slice_parse_exact(const char *text, size_t len, const char *source, json_t *
 static int open_root(const json_t *envelope, const struct sign_public trusted[],
                      size_t trusted_count, json_t **predicate, struct hash *root, struct err *err)
 {
-    AUTO(free_str) char *payload = NULL;
-    size_t len = 0;
+    AUTO(strbuf_release) struct strbuf payload = {0};
     if (dsse_verify(envelope, "slice: root", DSSE_TYPE_INTOTO, trusted, trusted_count, &payload,
-                    &len, err) != 0)
+                    err) != 0)
         return -1;
     json_auto_t *statement = NULL;
     const char *type = NULL, *predicate_type = NULL;
     const json_t *body = NULL;
-    if (slice_parse_exact(payload, len, "slice: root payload", &statement, err) != 0 ||
+    if (slice_parse_exact(payload.data, payload.len, "slice: root payload", &statement, err) != 0 ||
         jsonx_get_str(statement, "slice: root", "_type", &type, err) != 0 ||
         jsonx_get_str(statement, "slice: root", "predicateType", &predicate_type, err) != 0 ||
         jsonx_get_obj(statement, "slice: root", "predicate", &body, err) != 0)

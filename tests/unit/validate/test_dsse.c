@@ -41,16 +41,15 @@ static int teardown(void **state)
 static int verify(const json_t *envelope, const char *type, const struct sign_public keys[],
                   size_t count, struct err *err)
 {
-    char *payload = NULL;
-    size_t len = 0;
-    int result = dsse_verify(envelope, "report", type, keys, count, &payload, &len, err);
+    struct strbuf payload = {0};
+    int result = dsse_verify(envelope, "report", type, keys, count, &payload, err);
     if (result == 0) {
-        assert_int_equal(len, 5);
-        assert_string_equal(payload, "hello");
+        assert_int_equal(payload.len, 5);
+        assert_string_equal(payload.data, "hello");
     } else {
-        assert_null(payload);
+        assert_null(payload.data);
     }
-    free(payload);
+    strbuf_release(&payload);
     return result;
 }
 
