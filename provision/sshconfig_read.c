@@ -101,6 +101,15 @@ static void add_line(struct reader *r, enum sshconfig_op op, enum sshconfig_key 
     c->lines[c->count++] = (struct sshconfig_line){.op = op, .key = key, .words = words};
 }
 
+static char *include_path(const struct reader *r, const char *word)
+{
+    if (word[0] == '/')
+        return str_dup(word);
+    if (str_has_prefix(word, "~/"))
+        return str_printf("%s%s", r->c->home, word + 1);
+    return str_printf("%s/%s", r->include, word);
+}
+
 static int include(struct reader *r, char **words, struct err *err)
 {
     if (!r->include)
@@ -110,11 +119,7 @@ static int include(struct reader *r, char **words, struct err *err)
                        r->line, MAX_DEPTH);
     int rc = 0;
     for (size_t i = 0; rc == 0 && words[i]; i++) {
-        AUTO(free_str)
-        char *pattern =
-            words[i][0] == '/'               ? str_dup(words[i])
-            : str_has_prefix(words[i], "~/") ? str_printf("%s%s", r->c->home, words[i] + 1)
-                                             : str_printf("%s/%s", r->include, words[i]);
+        AUTO(free_str) char *pattern = include_path(r, words[i]);
         glob_t found = {0};
         if (glob(pattern, 0, NULL, &found) != 0)
             continue;
