@@ -119,6 +119,8 @@ struct fleet *fleet_create(const struct fleet_target targets[], size_t count,
     f->config_file = options->ssh_config ? str_dup(options->ssh_config) : NULL;
     f->extra_hosts = copy_list(options->known_hosts);
     f->sessions = mem_zero(count + 1, sizeof *f->sessions);
+    f->touched = mem_zero(count + 1, sizeof *f->touched);
+    f->touched_before = mem_zero(count + 1, sizeof *f->touched_before);
     f->config = sshconfig_load(options->ssh_config, err);
     f->keys = f->config ? keyring_create(options->identity, err) : NULL;
     int rc = f->keys ? raise_file_limit(count, err) : -1;
@@ -162,6 +164,8 @@ void fleet_destroy(struct fleet *f)
     free(f->extra_hosts);
     free(f->hostsets);
     free(f->sessions);
+    free(f->touched);
+    free(f->touched_before);
     free(f->config_file);
     free(f->agent_dir);
     sshconfig_destroy(f->config);
@@ -255,23 +259,34 @@ static void take_answers(struct fleet *f)
     }
 }
 
-static bool step_dirty(struct fleet *f)
+void fleet_touch(struct session *s)
 {
-    bool any = false;
-    for (size_t i = 0; i < f->count; i++) {
-        if (!f->sessions[i].dirty)
-            continue;
-        f->sessions[i].dirty = false;
-        session_step(&f->sessions[i]);
-        any = true;
+    struct fleet *f = s->fleet;
+    if (s->touched)
+        return;
+    s->touched = true;
+    f->touched[f->touched_count++] = s->index;
+}
+
+/* A step may touch sessions again, also this one: they go into the other list, for the next turn.
+ */
+static bool step_touched(struct fleet *f)
+{
+    size_t count = f->touched_count, *list = f->touched;
+    f->touched = f->touched_before;
+    f->touched_before = list;
+    f->touched_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        f->sessions[list[i]].touched = false;
+        session_step(&f->sessions[list[i]]);
     }
-    return any;
+    return count > 0;
 }
 
 void fleet_turn(struct fleet *f, int64_t max_wait_ms)
 {
     start_queued(f);
-    if (step_dirty(f))
+    if (step_touched(f))
         max_wait_ms = 0;
     if (max_wait_ms > SWEEP_MS)
         max_wait_ms = f->setting_up > 0 || f->queued > 0 ? SWEEP_MS : max_wait_ms;

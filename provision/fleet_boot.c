@@ -158,7 +158,7 @@ void boot_line(struct session *s, const char *line)
         a->phase = AGENT_UPLOAD;
         a->channel->feed = image->data;
         a->channel->feed_len = image->len;
-        s->dirty = true;
+        fleet_touch(s);
         fleet_note(s, "uploading the agent");
     } else if ((arg = after(words, "arch"))) {
         fail_arch(s, arg);

@@ -65,7 +65,7 @@ struct channel *channel_create(struct session *s, const char *command, channel_d
     };
     ssh_callbacks_init(&c->callbacks);
     ssh_set_channel_callbacks(c->ssh, &c->callbacks);
-    s->dirty = true;
+    fleet_touch(s);
     return c;
 }
 
@@ -83,7 +83,7 @@ void channel_destroy(struct channel *c)
 void channel_send(struct channel *c, const void *data, size_t len)
 {
     strbuf_add(&c->tx, data, len);
-    c->session->dirty = true;
+    fleet_touch(c->session);
 }
 
 /* Room for how many bytes now: the peer's window, and nothing while libssh's buffer is full. */

@@ -35,7 +35,7 @@ static void collect(struct session *s, struct sink *sink)
         memcpy(o->signal, c->signal, sizeof o->signal);
     } else if (c) {
         ssh_channel_request_send_signal(c->ssh, "TERM");
-        s->dirty = true; /* the next turn flushes it */
+        fleet_touch(s); /* the next turn flushes it */
     }
     channel_destroy(s->exec);
     s->exec = NULL;

@@ -107,7 +107,7 @@ static void fail_changed(struct session *s, const struct hostkeys_entry *known)
         s, ERR_ENV, "host-key-changed",
         "%s shows the host key %s %s, but %s:%zu has %s %s: the node was reinstalled, or "
         "something else answers at its address (an attack); find out which, and only after "
-        "a reinstall run `muster enroll --replace -w %s`",
+        "a reinstall run `muster enroll --renew -w %s`",
         name, s->key_type, s->fingerprint, known->file, known->line, known->type, old ? old : "?",
         s->name);
 }
@@ -130,7 +130,7 @@ void session_check_key(struct session *s)
             s, ERR_ENV, "host-key-changed",
             "the host key of %s, %s %s, is marked @revoked in %s:%zu: it must not be "
             "trusted; give the node a new host key (`ssh-keygen -A` after removing the old "
-            "one), then run `muster enroll --replace -w %s`",
+            "one), then run `muster enroll --renew -w %s`",
             s->config.host, s->key_type, s->fingerprint, v.entry->file, v.entry->line, s->name);
         break;
     }

@@ -139,7 +139,7 @@ struct session {
     struct ssh_counter_struct counter; /* bytes on the wire */
     uint64_t heard_bytes;
     int64_t heard_ms, asked_ms; /* last byte from the node, last keepalive to it */
-    bool dirty;                 /* has something to send that no event will announce */
+    bool touched;               /* is in the fleet's list of the same name */
     struct channel *exec;
     struct agent agent;
 };
@@ -171,6 +171,9 @@ struct fleet {
     size_t queued;
     bool scanning;
     int64_t swept_ms; /* last look at deadlines */
+    size_t *touched;  /* sessions with something to send that no event will announce */
+    size_t *touched_before;
+    size_t touched_count;
 
     const struct fleet_call *call;
     bool tick_due;
@@ -179,6 +182,7 @@ struct fleet {
 
 /* fleet.c */
 void fleet_note(struct session *s, const char *what);
+void fleet_touch(struct session *s);  /* step it in the next turn */
 void fleet_settle(struct session *s); /* the running call need not wait for it any more */
 /* Wait for events until max_wait_ms have passed or something happened. */
 void fleet_turn(struct fleet *f, int64_t max_wait_ms);
