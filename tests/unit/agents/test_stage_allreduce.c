@@ -18,7 +18,7 @@ static json_t *params(int rank)
     jsonx_set(p, "sizes_bytes", sizes);
     jsonx_set_int(p, "iterations", 3);
     jsonx_set_int(p, "min_time_ms", 1);
-    jsonx_set_int(p, "silence_ms", 800);
+    jsonx_set_int(p, "silence_ms", 4000);
     return p;
 }
 

@@ -136,10 +136,24 @@ static void every_rank_names_the_one_that_went_silent(void **state)
     expect_culprit(freeze, ALLREDUCE_DOUBLING, 1000);
 }
 
+/* No rank may have added in another order than the others. */
+static void fractions_have_the_same_bits_everywhere(void **state)
+{
+    for (uint32_t n = 2; n <= 13; n++) {
+        struct rank_case c = {.ranks = n,
+                              .count = 5003,
+                              .dtype = REDUCE_F32,
+                              .algorithm = ALLREDUCE_RING,
+                              .inexact = true};
+        ranks_expect_exact(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_exact),
+        cmocka_unit_test(fractions_have_the_same_bits_everywhere),
         cmocka_unit_test(a_flipped_bit_is_found),
         cmocka_unit_test(a_missing_contribution_is_found),
         cmocka_unit_test(every_rank_names_the_one_that_died),
