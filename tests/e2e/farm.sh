@@ -16,6 +16,16 @@ expect_equal "name of node 3" gpu003 "$(node 3 hostname)"
 expect_equal "ops by ssh" "ops /home/ops" \
     "$(hub ssh -F "$farm/ssh_config" ops@gpu002 'echo $(id -un) $HOME')"
 
+expect_status 1 node 2 test -e /usr/bin/sudo
+if [ -x /usr/bin/sudo ]; then
+    expect_status 0 "$bin/lab-farm" up 1 --sudo --dir "$work/sudo" --tie $$
+    expect_equal "ops becomes root with --sudo" 0 "$("$bin/lab-farm" ctl --dir "$work/sudo" -- \
+        ssh -F "$work/sudo/ssh_config" ops@gpu001 sudo -n id -u)"
+    expect_status 0 "$bin/lab-farm" down --dir "$work/sudo"
+else
+    note "--sudo is not tried: sudo is not installed here"
+fi
+
 note "identity is the node's own"
 for file in /etc/machine-id /proc/sys/kernel/random/boot_id /etc/ssh/ssh_host_ed25519_key.pub; do
     expect_different "$file of gpu001 and gpu002" "$(node 1 cat "$file")" "$(node 2 cat "$file")"

@@ -27,7 +27,7 @@ struct farm {
     unsigned count;
     bool systemd;  /* pid 1 of a node is systemd instead of sshd */
     bool pam;      /* sshd opens PAM sessions (limits.d takes effect) */
-    bool sudo;     /* the account `ops` may become root */
+    bool sudo;     /* nodes have sudo, and the account `ops` may use it */
     pid_t tie;     /* the farm ends with this process; 0 for none */
     bool made_dir; /* DIR did not exist before */
     pid_t hub;

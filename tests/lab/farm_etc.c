@@ -161,6 +161,15 @@ static int write_authorized(const struct farm *f, const char *root, const char *
     return 0;
 }
 
+/* A node is the same whether or not the machine below has sudo installed. */
+static int drop_sudo(const char *root, struct err *err)
+{
+    AUTO(free_str) char *path = str_printf("%s/usr/bin/sudo", root);
+    if (unlink(path) && errno != ENOENT)
+        return err_set_errno(err, ERR_ENV, errno, "cannot remove %s", path);
+    return 0;
+}
+
 /* root and ops get in with the farm's key; '*' is "no password", where '!' would be "locked". */
 static int write_accounts(const struct farm *f, const char *root, struct err *err)
 {
@@ -175,7 +184,7 @@ static int write_accounts(const struct farm *f, const char *root, struct err *er
         write_authorized(f, root, "/home/ops", id, err))
         return -1;
     if (!f->sudo)
-        return 0;
+        return drop_sudo(root, err);
     return put(root, "/etc/sudoers.d/ops", 0440, err, "ops ALL=(ALL) NOPASSWD: ALL\n");
 }
 
