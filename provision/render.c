@@ -237,11 +237,10 @@ json_t *render_from_predicate(const json_t *predicate)
 {
     json_t *verdict = json_object();
     json_t *elements = json_array();
-    const json_t *cluster = json_object_get(predicate, "cluster");
+    const json_t *result = json_object_get(predicate, "result");
     jsonx_set_str(verdict, "run", jsonx_str_or(predicate, "run", "?"));
-    jsonx_set_str(verdict, "cluster",
-                  json_is_string(cluster) ? json_string_value(cluster)
-                                          : jsonx_str_or(predicate, "cluster_name", "?"));
+    jsonx_set_str(verdict, "cluster", jsonx_str_or(predicate, "cluster", "?"));
+    jsonx_set_str(verdict, "cluster_state", jsonx_str_or(result, "state", "unknown"));
     json_t *nodes = json_object_get(predicate, "nodes");
     const char *name;
     json_t *entry;

@@ -69,11 +69,13 @@ expect_contains "$work/out" "CHANGED"
 expect_status 0 muster enroll -s "$site" --yes --renew -w gpu003
 expect_status 0 up
 
-note "no sudo on the node"
-sed -i 's/^ssh: {/ssh: { become: sudo,/' "$site"
-node gpu001 sh -c '[ ! -e /usr/bin/sudo ] || chmod 0 /usr/bin/sudo'
-expect_status 1 muster facts -s "$site"
+note "a user that may not become root, and one that did not try to"
+sed -i 's/^ssh: { user: root,/ssh: { user: ops, become: sudo,/' "$site"
+expect_status 4 muster facts -s "$site"
 expect_contains "$work/err" "sudo-refused"
+sed -i 's/become: sudo,/become: none,/' "$site"
+expect_status 4 muster facts -s "$site"
+expect_contains "$work/err" "become"
 site_write "$good"
 
 note "no room for the agent"

@@ -49,7 +49,10 @@ sed -i '$d' "$work/run/evidence/gpu003.jsonl"
 expect_status 2 muster report verify "$work/run/report.dsse.json" --key "$key"
 expect_contains "$work/err" "gpu003"
 rm "$work/run/evidence/gpu003.jsonl"
-expect_status 3 muster report verify "$work/run/report.dsse.json" --key "$key"
+expect_status 2 muster report verify "$work/run/report.dsse.json" --key "$key"
+expect_contains "$work/err" "missing"
+
+expect_contains "$work/err" "gpu003"
 
 note "an older report and an older slice"
 serial=$(muster report show | sed -n 's/^serial \([0-9]*\),.*/\1/p')
