@@ -79,7 +79,7 @@ expect_contains "$work/err" "become"
 site_write "$good"
 
 note "no room for the agent"
-node gpu001 sh -c 'rm -rf /var/lib/muster/agent && mkdir -p /var/lib/muster/agent && mount -t tmpfs -o size=1m tmpfs /var/lib/muster/agent'
+node gpu001 sh -c 'rm -rf /var/lib/muster/agent && mkdir -p /var/lib/muster/agent && mount -t tmpfs -o size=1m,mode=755 tmpfs /var/lib/muster/agent'
 expect_status 1 up
 expect_contains "$work/err" "disk-full"
 expect_equal "files left behind" "" "$(node gpu001 find /var/lib/muster/agent -type f)"
