@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "common/util.h"
 
 extern char **environ;
@@ -235,6 +236,16 @@ static bool answers(const char *address)
     return fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
 }
 
+/* The kernel tells an interface's state a moment after the link is there; who reads it in between
+ * would see a link that is down. */
+static bool link_is_up(pid_t node)
+{
+    struct fs_root root;
+    snprintf(root.path, sizeof root.path, "/proc/%d/root", (int)node);
+    AUTO(free_str) char *state = fs_read_line_at(&root, "/sys/class/net/eth0/operstate");
+    return state && strcmp(state, "up") == 0;
+}
+
 static int wait_answers(struct hub *h, struct err *err)
 {
     int64_t limit = now_ms() + START_LIMIT_MS;
@@ -242,11 +253,11 @@ static int wait_answers(struct hub *h, struct err *err)
         char name[FARM_NAME_BYTES], address[16];
         farm_node_name(h->farm, i, name);
         farm_node_address(i, address);
-        while (!answers(address)) {
+        while (!link_is_up(h->pids[i]) || !answers(address)) {
             if (wants_end(h, 2))
                 return err_set(err, ERR_ENV, "stopped while the nodes started");
             if (now_ms() > limit || waitpid(h->pids[i], NULL, WNOHANG) == h->pids[i])
-                return err_set(err, ERR_ENV, "%s: its sshd did not come up", name);
+                return err_set(err, ERR_ENV, "%s: its link or its sshd did not come up", name);
         }
     }
     return 0;
