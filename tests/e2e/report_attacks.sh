@@ -61,7 +61,7 @@ expect_contains "$work/err" "serial"
 expect_status 0 node gpu001 /var/lib/muster/bin/muster-gate
 node gpu001 sh -c 'cat > /var/lib/muster/slice.json' <"$work/old-slice.json"
 expect_status 2 node gpu001 /var/lib/muster/bin/muster-gate
-expect_contains "$work/out" "serial"
+expect_contains "$work/out" "older"
 node gpu001 sh -c 'cat > /var/lib/muster/slice.json' <"$run/slices/gpu002.json"
 expect_status 2 node gpu001 /var/lib/muster/bin/muster-gate
 expect_contains "$work/out" "gpu002"
