@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Helpers of the end-to-end tests: a farm of nodes, muster in its hub, assertions that say what was
 # expected.  A test is a bash script that begins with:
 #
