@@ -80,6 +80,7 @@ struct measure_result {
 struct measure_backend {
     int (*run)(void *ctx, const struct measure_plan *plan, struct measure_result results[],
                struct err *err);
+    double (*clock)(void *ctx); /* seconds that measuring took so far; for the deadline */
     void *ctx;
 };
 

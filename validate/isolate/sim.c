@@ -265,7 +265,13 @@ static int run(void *ctx, const struct measure_plan *plan, struct measure_result
     return 0;
 }
 
+static double clock_of(void *ctx)
+{
+    const struct sim *s = ctx;
+    return s->seconds;
+}
+
 struct measure_backend sim_backend(struct sim *s)
 {
-    return (struct measure_backend){.run = run, .ctx = s};
+    return (struct measure_backend){.run = run, .clock = clock_of, .ctx = s};
 }
