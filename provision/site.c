@@ -5,6 +5,7 @@
 
 #include "common/fs.h"
 #include "common/jsonx.h"
+#include "common/stage_params.h"
 #include "common/util.h"
 #include "provision/inventory.h"
 #include "provision/site_parts.h"
@@ -50,6 +51,21 @@ static int check_fabric(const struct source_map *map, const json_t *fabric, stru
     return 0;
 }
 
+static int check_stage_params(const struct source_map *map, const char *pointer, const char *stage,
+                              const json_t *params, struct err *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)params, key, value)
+    {
+        struct err wrong = {0};
+        AUTO(free_str) char *at = source_pointer_key(pointer, key);
+        if (stage_params_check(stage, key, value, &wrong) != 0)
+            return source_err(map, at, err, "%s", wrong.text);
+    }
+    return 0;
+}
+
 static int read_stages(const struct source_map *map, const json_t *raw, json_t *site,
                        struct err *err)
 {
@@ -66,7 +82,8 @@ static int read_stages(const struct source_map *map, const json_t *raw, json_t *
     {
         AUTO(free_str) char *pointer = source_pointer_key("/stages", name);
         if (site_check_stage(map, pointer, name, err) != 0 ||
-            site_want_object(map, pointer, params, err) != 0)
+            site_want_object(map, pointer, params, err) != 0 ||
+            check_stage_params(map, pointer, name, params, err) != 0)
             return -1;
         jsonx_set(stages, name, json_deep_copy(params));
     }

@@ -15,7 +15,7 @@ static const char *const become_words[] = {"none", "sudo", NULL};
 static const char *const routing_words[] = {"minhop", "updn",       "dnup",   "ftree", "lash",
                                             "dor",    "torus-2QoS", "dfsssp", "sssp",  NULL};
 
-enum { MINUTE_MS = 60 * 1000 };
+enum { SECOND_MS = 1000, MINUTE_MS = 60 * SECOND_MS };
 static const int64_t year_ms = INT64_C(366) * 24 * 60 * MINUTE_MS;
 
 /* Rows of one section stand together; that order is the order of the documentation. */
@@ -179,7 +179,7 @@ static const struct site_key rows[] = {
      .key = "max_age",
      .to = "max_age_ms",
      .type = SITE_DURATION,
-     .min = MINUTE_MS,
+     .min = SECOND_MS,
      .max = year_ms,
      .fallback = "604800000",
      .doc = "after this time a report no longer opens the gate"},

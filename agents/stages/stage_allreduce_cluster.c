@@ -10,25 +10,24 @@
 #include "agents/stages/stage_net.h"
 #include "common/hash.h"
 #include "common/jsonx.h"
+#include "common/stage_params.h"
 #include "common/util.h"
 #include "fabric/collective/allreduce.h"
 #include "fabric/collective/pattern.h"
 #include "fabric/transport/transport.h"
 
 enum {
-    MAX_SIZES = 32,
+    MAX_SIZES = STAGE_PARAMS_MAX_SIZES,
     MAX_ITERATIONS = 1000,
-    MAX_SIZE_BYTES = 1 << 30,
-    DEFAULT_ITERATIONS = 10,
-    DEFAULT_MIN_TIME_MS = 200,
-    DEFAULT_STREAMS = 4,
-    DEFAULT_SILENCE_MS = 4000,
+    MAX_SIZE_BYTES = STAGE_PARAMS_MAX_SIZE_BYTES,
     /* Left of the stage's time for the last records and the reply. */
     RESERVE_MS = 1000,
     BUSY_BYTES_PER_MS = 100000
 };
 
 #define STAGE_NAME "allreduce-cluster"
+_Static_assert(TRANSPORT_MAX_STREAMS == 16 && MAX_ITERATIONS == 1000,
+               "common/stage_params.def states these limits");
 #define SUBJECT "cluster"
 
 static const int64_t default_sizes_bytes[] = {4096, 65536, 1048576, 16777216, 67108864};
@@ -55,20 +54,18 @@ static int read_nodes(const json_t *params, struct cluster *c, struct err *err)
     const struct stage_net_int rows[] = {
         {"rank", -1, 0, ALLREDUCE_MAX_RANKS - 1},
         {"ranks", -1, 2, ALLREDUCE_MAX_RANKS},
-        {"iterations", DEFAULT_ITERATIONS, 1, MAX_ITERATIONS},
-        {"min_time_ms", DEFAULT_MIN_TIME_MS, 0, 60000},
-        {"streams", DEFAULT_STREAMS, 1, TRANSPORT_MAX_STREAMS},
-        {"silence_ms", DEFAULT_SILENCE_MS, 100, 600000},
     };
-    int64_t v[ARRAY_LEN(rows)];
-    if (stage_net_ints(params, STAGE_NAME, rows, ARRAY_LEN(rows), v, err))
+    static const char *const keys[] = {"iterations", "min_time_ms", "streams", "silence_ms"};
+    int64_t v[ARRAY_LEN(rows)], w[ARRAY_LEN(keys)];
+    if (stage_net_ints(params, STAGE_NAME, rows, ARRAY_LEN(rows), v, err) ||
+        stage_net_site_ints(params, STAGE_NAME, keys, ARRAY_LEN(keys), w, err))
         return -1;
     c->rank = (uint32_t)v[0];
     c->ranks = (uint32_t)v[1];
-    c->iterations = v[2];
-    c->min_time_ms = v[3];
-    c->streams = v[4];
-    c->silence_ms = v[5];
+    c->iterations = w[0];
+    c->min_time_ms = w[1];
+    c->streams = w[2];
+    c->silence_ms = w[3];
     const json_t *nodes = json_object_get(params, "nodes");
     if (!json_is_array(nodes) || json_array_size(nodes) != c->ranks || c->rank >= c->ranks)
         return err_set(err, ERR_USAGE,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/jsonx.h"
+#include "common/stage_params.h"
 #include "common/util.h"
 
 /* A parameter that is wrong is the request's fault, whatever the reader called it. */
@@ -43,6 +44,20 @@ int stage_net_ints(const json_t *params, const char *stage, const struct stage_n
             return err_set(err, ERR_USAGE, "%s: %s is %lld, must be %lld to %lld", what,
                            rows[i].key, (long long)values[i], (long long)rows[i].min,
                            (long long)rows[i].max);
+    }
+    return 0;
+}
+
+int stage_net_site_ints(const json_t *params, const char *stage, const char *const keys[],
+                        size_t count, int64_t values[], struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct stage_param *row = stage_params_find(stage, keys[i]);
+        if (!row)
+            return err_set(err, ERR_USAGE, "stage %s: '%s' has no row", stage, keys[i]);
+        const struct stage_net_int one = {row->key, row->fallback, row->min, row->max};
+        if (stage_net_ints(params, stage, &one, 1, &values[i], err))
+            return -1;
     }
     return 0;
 }

@@ -32,6 +32,11 @@ struct stage_net_int {
 int stage_net_ints(const json_t *params, const char *stage, const struct stage_net_int rows[],
                    size_t count, int64_t values[], struct err *err);
 
+/* The same for parameters that a site file may set: default and range are those of
+ * common/stage_params.def. */
+int stage_net_site_ints(const json_t *params, const char *stage, const char *const keys[],
+                        size_t count, int64_t values[], struct err *err);
+
 /* Send the event "endpoint"; takes over the reference. */
 int stage_net_endpoint(struct stage_ctx *ctx, json_t *endpoint, struct err *err);
 

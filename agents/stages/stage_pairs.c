@@ -10,15 +10,11 @@
 #include "common/util.h"
 #include "fabric/transport/tcp_pair.h"
 
-enum {
-    DEFAULT_DURATION_MS = 1000,
-    DEFAULT_STREAMS = 4,
-    DEFAULT_CONTENT_BYTES = 64 * 1024 * 1024,
-    DEFAULT_ITERATIONS = 1000,
-    MAX_ROUND = 1 << 30
-};
+enum { MAX_ROUND = 1 << 30 };
 
 #define STAGE_NAME "pairs"
+_Static_assert(TCP_PAIR_MAX_STREAMS == 64 && TCP_PAIR_MAX_ITERATIONS == 100000,
+               "common/stage_params.def states these limits");
 
 struct pairs {
     struct stage_ctx *ctx;
@@ -40,14 +36,10 @@ struct order {
 
 static int read_config(const json_t *params, struct tcp_pair_config *c, struct err *err)
 {
-    const struct stage_net_int rows[] = {
-        {"duration_ms", DEFAULT_DURATION_MS, 500, 60000},
-        {"streams", DEFAULT_STREAMS, 1, TCP_PAIR_MAX_STREAMS},
-        {"content_bytes", DEFAULT_CONTENT_BYTES, 8, (int64_t)1 << 40},
-        {"latency_iterations", DEFAULT_ITERATIONS, 1, TCP_PAIR_MAX_ITERATIONS},
-    };
-    int64_t values[ARRAY_LEN(rows)];
-    if (stage_net_ints(params, STAGE_NAME, rows, ARRAY_LEN(rows), values, err))
+    static const char *const keys[] = {"duration_ms", "streams", "content_bytes",
+                                       "latency_iterations"};
+    int64_t values[ARRAY_LEN(keys)];
+    if (stage_net_site_ints(params, STAGE_NAME, keys, ARRAY_LEN(keys), values, err))
         return -1;
     *c = (struct tcp_pair_config){.duration_ms = (int)values[0],
                                   .streams = (unsigned)values[1],
