@@ -128,19 +128,15 @@ static enum bulk_end watch_acks(const struct tcp_pair_step *x, const struct tcp_
 static void judge_stall(struct tcp_pair_direction *d, const char *from, const char *to,
                         int64_t unanswered)
 {
-    if (unanswered > 0) {
-        AUTO(free_str)
-        char *text =
-            str_printf("segments of %lld bytes from %s do not reach %s, segments of at most "
-                       "%d bytes do: an MTU on the path is smaller than the sender's",
-                       (long long)d->segment_bytes, from, to, TCP_SMALL_SEGMENT);
-        fail_both(d, TCP_CAUSE_MTU, text);
-        return;
-    }
-    AUTO(free_str)
-    char *text = str_printf("data from %s to %s stopped for %d ms although %s answers", from, to,
-                            TCP_PAIR_STALL_MS, to);
-    fail_both(d, TCP_CAUSE_PEER_LOST, text);
+    AUTO(free_str) char *text = NULL;
+    if (unanswered > 0)
+        text = str_printf("segments of %lld bytes from %s to %s do not arrive, segments of at most "
+                          "%d bytes do: an MTU on the path is smaller than the sender's",
+                          (long long)d->segment_bytes, from, to, TCP_SMALL_SEGMENT);
+    else
+        text = str_printf("data from %s to %s stopped for %d ms although %s answers", from, to,
+                          TCP_PAIR_STALL_MS, to);
+    fail_both(d, unanswered > 0 ? TCP_CAUSE_MTU : TCP_CAUSE_PEER_LOST, text);
 }
 
 /* Do small segments still pass? */
