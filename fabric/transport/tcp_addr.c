@@ -18,7 +18,7 @@ int tcp_addr_parse(const char *text, uint16_t port, unsigned scope, struct tcp_a
     struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&a.sockaddr;
     if (strlen(text) >= sizeof a.text)
         return err_set(err, ERR_USAGE, "'%.64s...' is not an IP address", text);
-    strcpy(a.text, text);
+    snprintf(a.text, sizeof a.text, "%s", text);
     if (inet_pton(AF_INET, text, &in4->sin_addr) == 1) {
         in4->sin_family = AF_INET;
         in4->sin_port = htons(port);
