@@ -187,30 +187,38 @@ static void plan_ports(struct ledger *l, const char *node, const json_t *facts, 
     }
 }
 
-/* A required stage that cannot be measured here leaves a row that says so. */
-static void plan_stage(struct ledger *l, const struct stage_row *stage, const char *node,
-                       const json_t *facts, size_t node_count)
+/* What the node lacks for a stage, as its facts say it. */
+static char *what_is_absent(enum need need, const json_t *facts)
 {
+    const char *gpu = jsonx_str_or(json_object_get(facts, "gpus"), "reason", NULL);
+    if (need == NEED_PEER)
+        return str_dup("the site has no second node");
+    if ((need == NEED_GPU || need == NEED_GPU_PAIR) && gpu)
+        return str_dup(gpu);
+    return str_printf("the node's facts show no %s", need_words[need]);
+}
+
+/* A stage that cannot be measured here leaves a row that says so, required or not: what was not
+ * looked at must not be out of sight.  Only where somebody required it, it is a cause. */
+static void plan_stage(struct ledger *l, const struct stage_row *stage, const char *node,
+                       const json_t *facts, size_t node_count, bool required)
+{
+    bool met = facts && is_met(stage->need, facts, node_count);
+    if (met && stage->program)
+        return;
+    struct ledger_row *row = ledger_row(l, node, node, stage->name, "coverage", required);
     if (!facts) {
-        struct ledger_row *row = ledger_row(l, node, node, stage->name, "coverage", true);
-        ledger_set(row, VERDICT_NOT_MEASURED, "facts-missing",
+        ledger_set(row, VERDICT_NOT_MEASURED, required ? "facts-missing" : NULL,
                    "the node's facts are not known, so nothing says what stage %s must cover",
                    stage->name);
-        return;
-    }
-    if (!is_met(stage->need, facts, node_count)) {
-        struct ledger_row *row = ledger_row(l, node, node, stage->name, "coverage", true);
-        bool peer = stage->need == NEED_PEER;
-        ledger_set(row, VERDICT_NOT_MEASURED, peer ? "too-few-nodes" : "hardware-absent",
-                   "stage %s is required, but the %s no %s", stage->name,
-                   peer ? "site has" : "node's facts show", need_words[stage->need]);
-        return;
-    }
-    if (!stage->program) {
-        struct ledger_row *row = ledger_row(l, node, node, stage->name, "coverage", true);
-        ledger_set(row, VERDICT_NOT_MEASURED, "stage-missing",
-                   "stage %s is required, but this version of muster cannot measure it",
-                   stage->name);
+    } else if (!met) {
+        AUTO(free_str) char *absent = what_is_absent(stage->need, facts);
+        const char *cause = stage->need == NEED_PEER ? "too-few-nodes" : "hardware-absent";
+        ledger_set(row, VERDICT_NOT_MEASURED, required ? cause : NULL, "%s%s",
+                   required ? "required, but " : "", absent);
+    } else {
+        ledger_set(row, VERDICT_NOT_MEASURED, required ? "stage-missing" : NULL,
+                   "%sthis version of muster cannot measure it", required ? "required, but " : "");
     }
 }
 
@@ -230,8 +238,8 @@ int ledger_plan(struct ledger *ledger, const json_t *site, const json_t *facts, 
         plan_gpus(ledger, node, own, has_name(required, "gpu"));
         plan_ports(ledger, node, own, has_name(required, "link"));
         for (size_t i = 0; i < ARRAY_LEN(stages); i++)
-            if (has_name(required, stages[i].name))
-                plan_stage(ledger, &stages[i], node, own, json_object_size(nodes));
+            plan_stage(ledger, &stages[i], node, own, json_object_size(nodes),
+                       has_name(required, stages[i].name));
     }
     return 0;
 }
