@@ -137,6 +137,22 @@ static void dead_node_does_not_spoil_the_others(void **state)
     cluster_close(&c);
 }
 
+/* n3's agent dies in the middle of a round with n2: n2 reports the lost peer and is not to blame.
+ */
+static void node_that_fell_out_answers_for_its_paths(void **state)
+{
+    struct cluster c;
+    cluster_open(&c, 4, 1e10);
+    c.broken[1][2] = "peer-lost";
+    jsonx_append(c.steps, json_pack("{s:s,s:s,s:s,s:s}", "node", "n3", "step", "pairs", "cause",
+                                    "node-lost", "text", "the agent was killed by SIGKILL"));
+    cluster_measure(&c);
+    json_auto_t *v = cluster_judge(&c);
+    states_are(v, STATES("ready", "ready", "not_ready", "ready"), 4);
+    assert_true(has_cause(v, "n3", "node-lost"));
+    cluster_close(&c);
+}
+
 static void missing_evidence_is_unknown_never_ready(void **state)
 {
     struct cluster c;
@@ -384,6 +400,7 @@ int main(void)
         cmocka_unit_test(pair_fault_is_charged_to_both_ends),
         cmocka_unit_test(two_bad_nodes_are_both_found),
         cmocka_unit_test(dead_node_does_not_spoil_the_others),
+        cmocka_unit_test(node_that_fell_out_answers_for_its_paths),
         cmocka_unit_test(missing_evidence_is_unknown_never_ready),
         cmocka_unit_test(unsealed_stage_does_not_count),
         cmocka_unit_test(swapped_evidence_makes_nodes_not_ready),
