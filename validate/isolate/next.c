@@ -80,6 +80,13 @@ static void take(struct round *r, const struct measure_flow *f)
 
 typedef unsigned char crossings[VIEW_MAX + 1];
 
+/* A fault too weak for the probe's limit does not show in it. */
+static bool would_show(const struct solve_suspect *s, const struct measure_flow *flow)
+{
+    double limit = measure_probe_row(flow->probe)->limit;
+    return limit > 1 || s->severity < limit;
+}
+
 static crossings *cross_pool(const struct fabric_graph *g, const struct solve_fault *f,
                              const struct view *v, const struct next_pool *pool)
 {
@@ -88,8 +95,8 @@ static crossings *cross_pool(const struct fabric_graph *g, const struct solve_fa
     for (size_t p = 0; p < pool->count; p++) {
         size_t length = measure_elements(g, &pool->flows[p], path);
         for (size_t i = 1; i < v->count; i++)
-            out[p][i] =
-                solve_crosses(g, &f->suspects[i - 1], &pool->flows[p], path, length) ? 1 : 0;
+            out[p][i] = would_show(&f->suspects[i - 1], &pool->flows[p]) &&
+                        solve_crosses(g, &f->suspects[i - 1], &pool->flows[p], path, length);
     }
     return out;
 }
@@ -139,16 +146,30 @@ static const struct measure_flow *flow_of(const struct observe *o, const struct 
     return &o->rounds[r->round]->plan.flows[observe_item(o, r)->first_flow];
 }
 
-/* How often what failed last has passed since. */
+static bool same_hosts(const struct fabric_graph *g, const struct measure_flow *a,
+                       const struct measure_flow *b)
+{
+    size_t a1 = a->from / g->rails, a2 = a->to / g->rails;
+    size_t b1 = b->from / g->rails, b2 = b->to / g->rails;
+    return (a1 == b1 && a2 == b2) || (a1 == b2 && a2 == b1);
+}
+
+/* In how many moments the probe that failed last has passed since between the same hosts: a host
+ * that straggles does so with all its rails, so that one rail's repeats speak for the others'. */
 static unsigned passes_since(const struct observe *o, const struct solve_fault *f)
 {
     const struct observe_record *last = &o->records[f->evidence[f->fails - 1]];
     const struct measure_flow *flow = flow_of(o, last);
+    uint32_t counted = last->test;
     unsigned count = 0;
     for (size_t i = f->evidence[f->fails - 1] + 1; i < o->record_count; i++) {
-        const struct measure_flow *other = flow_of(o, &o->records[i]);
-        count += o->records[i].verdict == OBSERVE_PASS && other->probe == flow->probe &&
-                 other->from == flow->from && other->to == flow->to;
+        const struct observe_record *r = &o->records[i];
+        const struct measure_flow *other = flow_of(o, r);
+        if (r->verdict != OBSERVE_PASS || other->probe != flow->probe || r->test == counted ||
+            !same_hosts(o->g, flow, other))
+            continue;
+        counted = r->test;
+        count++;
     }
     return count;
 }
@@ -161,15 +182,15 @@ enum next_state next_state_of(const struct next *n, const struct observe *o,
     return passes_since(o, f) >= n->limits.repeats ? NEXT_DROPPED : NEXT_OPEN;
 }
 
-static bool *bad_hosts(const struct fabric_graph *g, const struct observe *o,
-                       const struct solve_answer *a)
+static bool *bad_endpoints(const struct fabric_graph *g, const struct observe *o,
+                           const struct solve_answer *a)
 {
-    bool *bad = mem_zero(g->hosts, sizeof *bad);
+    bool *bad = mem_zero(g->hosts * g->rails, sizeof *bad);
     for (size_t i = 0; i < a->fault_count; i++)
         for (size_t k = 0; k < a->faults[i].fails; k++) {
             const struct measure_flow *flow = flow_of(o, &o->records[a->faults[i].evidence[k]]);
-            bad[flow->from / g->rails] = true;
-            bad[flow->to / g->rails] = true;
+            bad[flow->from] = true;
+            bad[flow->to] = true;
         }
     return bad;
 }
@@ -201,7 +222,7 @@ void next_plan(struct next *n, const struct observe *o, const struct solve_answe
                struct measure_plan *plan)
 {
     struct round r = {.plan = plan, .taken = mem_zero(n->g->hosts * n->g->rails, 1)};
-    bool *bad = bad_hosts(n->g, o, a);
+    bool *bad = bad_endpoints(n->g, o, a);
     *plan = (struct measure_plan){.why = "what splits the suspects best"};
     for (size_t i = 0, open = 0; i < a->fault_count && open < FAULTS_AT_ONCE; i++) {
         size_t before = plan->item_count;

@@ -66,14 +66,14 @@ static void ends_of_suspect(struct filler *x, const struct solve_suspect *s)
             add_end(x, (size_t)endpoint_of(x->g, nodes[i]));
 }
 
-/* A well host: on the same leaf as this endpoint (same rail), or anywhere. */
+/* A well endpoint: on the same leaf as this endpoint (same rail), or anywhere. */
 static int64_t partner(const struct filler *x, size_t endpoint, bool near)
 {
     size_t rail = endpoint % x->g->rails, start = rng_below(x->rng, x->g->hosts);
     for (size_t i = 0; i < x->g->hosts; i++) {
         size_t host = (start + i) % x->g->hosts, e = host * x->g->rails + rail;
         bool same = x->g->leaf_of[e] == x->g->leaf_of[endpoint];
-        if (!x->bad[host] && e != endpoint && same == near)
+        if (!x->bad[e] && e != endpoint && same == near)
             return (int64_t)e;
     }
     return FABRIC_NONE;
@@ -97,8 +97,14 @@ static void offer_inside(struct filler *x, size_t e)
 static void offer_partners(struct filler *x, size_t e)
 {
     static const enum measure_probe probes[] = {MEASURE_PAIR_GPU, MEASURE_PAIR_HOST, MEASURE_SMALL};
-    for (int k = 0; k < 3; k++) {
-        int64_t other = partner(x, e, k == 0);
+    size_t host = e / x->g->rails, rail = e % x->g->rails;
+    for (int k = 0; k < 4; k++) {
+        size_t along = k < 3 ? rail : rng_below(x->rng, x->g->rails);
+        if (k == 3 && along == rail)
+            continue;
+        int64_t other = partner(x, host * x->g->rails + along, k == 0);
+        if (other != FABRIC_NONE && (size_t)other / x->g->rails == host)
+            continue;
         for (size_t i = 0; i < ARRAY_LEN(probes) && other != FABRIC_NONE; i++) {
             offer(x, probes[i], e, (size_t)other);
             offer(x, probes[i], (size_t)other, e);
@@ -127,22 +133,25 @@ static size_t suspects_crossed(const struct filler *x, const struct measure_flow
     return count;
 }
 
+static int64_t draw_on_rail(const struct filler *x, size_t rail)
+{
+    return (int64_t)(rng_below(x->rng, x->g->hosts) * x->g->rails + rail);
+}
+
 /* Pairs of well hosts whose way leads over some of the suspected switch links: hosts near the
  * failing ends to anywhere, and anywhere to near them. */
 static void offer_walks(struct filler *x, const struct measure_flow *seed)
 {
-    size_t endpoints = x->g->hosts * x->g->rails, rail = seed->from % x->g->rails, kept = 0;
+    size_t rail = seed->from % x->g->rails, kept = 0;
     enum measure_probe probe =
         measure_probe_row(seed->probe)->scope == MEASURE_NET ? seed->probe : MEASURE_PAIR_GPU;
     for (int i = 0; i < 4 * WALKS && kept < WALKS_KEPT; i++) {
-        int64_t from =
-            i % 2 ? partner(x, seed->from, true)
-                  : (int64_t)(rng_below(x->rng, endpoints) / x->g->rails * x->g->rails + rail);
-        int64_t to =
-            i / 2 % 2 ? partner(x, seed->to, true)
-                      : (int64_t)(rng_below(x->rng, endpoints) / x->g->rails * x->g->rails + rail);
-        if (from == FABRIC_NONE || to == FABRIC_NONE || from == to ||
-            x->bad[(size_t)from / x->g->rails] || x->bad[(size_t)to / x->g->rails])
+        /* Across rails too: between few leaves only that separates the two ends of a way. */
+        size_t far_rail = i / 4 % 2 ? rng_below(x->rng, x->g->rails) : rail;
+        int64_t from = i % 2 ? partner(x, seed->from, true) : draw_on_rail(x, rail);
+        int64_t to = i / 2 % 2 ? partner(x, seed->to, true) : draw_on_rail(x, far_rail);
+        if (from == FABRIC_NONE || to == FABRIC_NONE ||
+            (size_t)from / x->g->rails == (size_t)to / x->g->rails || x->bad[from] || x->bad[to])
             continue;
         struct measure_flow flow = {probe, (uint32_t)from, (uint32_t)to};
         if (suspects_crossed(x, &flow) == 0)

@@ -12,7 +12,7 @@ struct next_pool {
     size_t count;
 };
 
-/* bad: per host, true for those that take part in any failure: they are no partners. */
+/* bad: per endpoint, true for those that take part in any failure: they are no partners. */
 void next_pool_fill(struct next_pool *p, const struct observe *o, const struct solve_fault *f,
                     const bool bad[], struct rng *rng);
 

@@ -14,6 +14,7 @@ void observe_round_destroy(struct observe_round *round)
     free(round->first_path);
     free(round->path);
     free(round->expected);
+    free(round->filled);
     free(round->load);
     free(round);
 }
@@ -45,6 +46,17 @@ static double latency_of(const struct observe_round *r, const struct fabric_grap
     return measure_latency(switches);
 }
 
+/* Rate of the narrowest link on the way of a flow; 1 where there is none. */
+static double alone(const struct observe_round *r, size_t flow, const double capacity[],
+                    size_t edges)
+{
+    double least = INFINITY;
+    for (uint32_t k = r->first_path[flow]; k < r->first_path[flow + 1]; k++)
+        if (r->path[k] < edges)
+            least = fmin(least, capacity[r->path[k]]);
+    return isfinite(least) ? least : 1;
+}
+
 static void expect(struct observe_round *r, const struct fabric_graph *g)
 {
     const struct measure_plan *p = &r->plan;
@@ -54,6 +66,11 @@ static void expect(struct observe_round *r, const struct fabric_graph *g)
     measure_shares(g, p->flows, p->flow_count, capacity, NULL, share);
     r->expected = mem_zero(p->item_count + 1, sizeof *r->expected);
     r->load = mem_zero(edges + 1, sizeof *r->load);
+    r->filled = mem_zero(p->flow_count + 1, sizeof *r->filled);
+    for (size_t f = 0; f < p->flow_count; f++)
+        r->filled[f] =
+            (float)(p->flows[f].probe == MEASURE_SMALL ? 1
+                                                       : share[f] / alone(r, f, capacity, edges));
     for (size_t i = 0; i < p->item_count; i++) {
         double least = INFINITY, slowest = 0;
         for (uint32_t f = p->items[i].first_flow;

@@ -17,6 +17,7 @@ struct observe_round {
     uint32_t *first_path; /* per flow, into path; flow_count + 1 values */
     uint32_t *path;
     double *expected; /* per item: bit/s, s, or 1 */
+    float *filled;    /* per flow: share of what its way could carry alone */
     float *load;      /* per edge: share of its capacity that a healthy fabric carries here */
 };
 /* Takes the plan over (it is empty afterwards).  Never NULL. */

@@ -61,9 +61,16 @@ struct outcome {
 static void weigh_conviction(const struct trial *t, const struct solve_fault *f, struct outcome *o)
 {
     size_t named = solve_named(f), hits = 0;
+    bool hit[SOLVE_MAX_SUSPECTS] = {false};
     o->convictions++;
     for (size_t i = 0; i < named; i++)
-        hits += is_planted(t, &f->suspects[i], o->found);
+        hit[i] = is_planted(t, &f->suspects[i], o->found);
+    /* One direction or another symptom of a part that is right is no other part. */
+    for (size_t i = 0; i < named; i++)
+        for (size_t k = 0; k < named && !hit[i]; k++)
+            hit[i] = hit[k] && solve_same_part(&f->suspects[i], &f->suspects[k]);
+    for (size_t i = 0; i < named; i++)
+        hits += hit[i];
     o->extra = o->extra || hits < named;
     if (hits == 0) {
         o->wrong = true;

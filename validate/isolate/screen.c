@@ -122,6 +122,42 @@ static void plan_random(struct measure_plan *p, const struct fabric_graph *g, ui
     free(order);
 }
 
+/* Hosts of switches that are joined directly, along ports from number first_hop on. */
+static void plan_neighbours(struct measure_plan *p, const struct fabric_graph *g, size_t start,
+                            size_t first_hop)
+{
+    uint32_t *host_of = mem_grow(NULL, g->node_count + 1, sizeof *host_of);
+    bool *met = mem_zero(g->hosts + 1, sizeof *met);
+    for (size_t i = 0; i < g->node_count; i++)
+        host_of[i] = UINT32_MAX;
+    for (size_t h = 0; h < g->hosts; h++)
+        host_of[g->leaf_node[g->leaf_of[h * g->rails]]] = (uint32_t)h;
+    for (size_t i = 0; i < g->hosts; i++) {
+        size_t h = (start + i) % g->hosts;
+        uint32_t leaf = g->leaf_node[g->leaf_of[h * g->rails]];
+        uint32_t base = g->first_hop[leaf], hops = g->first_hop[leaf + 1] - base;
+        for (uint32_t k = 0; k < hops && !met[h]; k++) {
+            uint32_t other = host_of[g->hops[base + (first_hop + k) % hops].to];
+            if (other == UINT32_MAX || met[other] || other == h)
+                continue;
+            met[h] = met[other] = true;
+            join(p, g, MEASURE_PAIR_GPU, h, other);
+        }
+    }
+    free(host_of);
+    free(met);
+}
+
+static bool leaves_are_neighbours(const struct fabric_graph *g)
+{
+    uint32_t leaf = g->leaf_node[0];
+    for (uint32_t i = g->first_hop[leaf]; i < g->first_hop[leaf + 1]; i++)
+        for (size_t l = 1; l < g->leaf_count; l++)
+            if (g->hops[i].to == g->leaf_node[l])
+                return true;
+    return false;
+}
+
 /* How much a round adds: a first filling counts full, a second one a quarter. */
 static double worth(const struct observe_round *r, const unsigned char *seen, size_t edges)
 {
@@ -152,6 +188,7 @@ static struct observe_round *best_matching(const struct fabric_graph *g, struct 
                                            const unsigned char *seen, double *best_worth)
 {
     size_t tries = g->hosts * g->rails > 4096 ? 3 : 6;
+    bool neighbours = leaves_are_neighbours(g);
     size_t circles = schedule_rounds(g->leaf_count), edges = 2 * g->link_count;
     struct observe_round *best = NULL;
     *best_worth = 0;
@@ -160,7 +197,9 @@ static struct observe_round *best_matching(const struct fabric_graph *g, struct 
         size_t circle = circles ? rng_below(rng, circles) : 0;
         size_t offset = rng_below(rng, g->hosts);
         uint64_t seed = rng_next(rng);
-        if (t + 1 == tries || circles == 0)
+        if (neighbours && t > 0 && t + 1 < tries)
+            plan_neighbours(&plan, g, offset, circle % 7);
+        else if (t + 1 == tries || circles == 0)
             plan_random(&plan, g, seed);
         else
             plan_matching(&plan, g, MEASURE_PAIR_GPU, circle, offset, false, seed);

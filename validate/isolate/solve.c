@@ -11,7 +11,7 @@ const double solve_named_share = 0.02;
 
 /* Chances that the scores are made of. */
 static const double straggler = 1e-3; /* a healthy item fails, per round */
-static const double companion = 0.13; /* another item of a round fails when one straggled */
+static const double companion = 0.05; /* another item of a round fails when one straggled */
 static const double miss = 0.01;      /* a hard fault does not show in an item that crosses it */
 static const double close_call = 0.3; /* the same where the fault is just at the limit */
 static const double log_sometimes = -2.3; /* faults that come and go are rarer: one in ten */
@@ -160,12 +160,13 @@ static void visit_record(const struct search *s, uint32_t record, visit_fn *visi
     uint32_t edges = (uint32_t)(2 * s->g->link_count);
     for (uint32_t f = item->first_flow; f < item->first_flow + item->flow_count; f++) {
         const struct measure_flow *flow = &round->plan.flows[f];
-        struct crossing x = {.record = record, .probe = flow->probe, .load = 1};
+        struct crossing x = {
+            .record = record, .probe = flow->probe, .load = (double)round->filled[f]};
         visit_list(s, s->by_pair[pair_slot(s, flow->from, flow->to)], flow, x, visit);
         for (uint32_t k = round->first_path[f]; k < round->first_path[f + 1]; k++) {
             uint32_t e = round->path[k];
             bool loaded = e < edges && flow->probe != MEASURE_SMALL;
-            x.load = loaded ? (double)round->load[e] : 1;
+            x.load = (double)(loaded ? round->load[e] : round->filled[f]);
             visit_list(s, s->by_element[e], flow, x, visit);
             if (e < edges)
                 visit_list(s, s->by_link[e / 2], flow, x, visit);

@@ -17,7 +17,8 @@ enum {
     ON_CLOCK = BIT(COMPUTE),
     ON_COMPUTE = BIT(COMPUTE) | BIT(SM_COUNT),
     ON_RATE = BIT(H2D) | BIT(D2H) | BIT(P2P) | BIT(LOOP_GPU) | BIT(LOOP_HOST) | ON_NETWORK_RATE,
-    ON_ALL = ON_RATE | ON_SMALL | ON_MEMORY | ON_COMPUTE
+    ON_ALL = ON_RATE | ON_SMALL | ON_MEMORY | ON_COMPUTE,
+    ON_NODE = ON_ALL & ~BIT(SM_COUNT)
 };
 
 static const struct solve_part_row rows[] = {
