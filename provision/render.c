@@ -96,7 +96,7 @@ static void render_causes(const json_t *nodes, FILE *out)
 struct stage_row {
     const char *stage, *reason;
     unsigned counts[VERDICT__COUNT];
-    bool required;
+    bool required, seen;
 };
 
 static struct stage_row *stage_row(struct stage_row rows[], size_t *used, const char *stage)
@@ -129,17 +129,27 @@ static void print_stage_row(struct tty_table *table, const struct stage_row *row
         free(owned[i]);
 }
 
+/* The order in which stages build on each other; others follow as they come. */
+static const char *const stage_order[] = {
+    "run",   "inventory",         "pcie",   "gpu", "shm", "p2p", "nvlink", "allreduce-node", "link",
+    "pairs", "allreduce-cluster", "fabric",
+};
+
 /* The coverage ledger, one line per stage: nothing that was not measured may stay out of sight. */
 static void render_ledger(const json_t *elements, FILE *out)
 {
-    struct stage_row *rows = mem_zero(json_array_size(elements) + 1, sizeof *rows);
+    struct stage_row *rows =
+        mem_zero(json_array_size(elements) + ARRAY_LEN(stage_order), sizeof *rows);
     size_t used = 0, i;
+    for (i = 0; i < ARRAY_LEN(stage_order); i++)
+        stage_row(rows, &used, stage_order[i]);
     json_t *element;
     json_array_foreach((json_t *)elements, i, element)
     {
         struct stage_row *row = stage_row(rows, &used, jsonx_str_or(element, "stage", "?"));
         enum verdict v = verdict_find(jsonx_str_or(element, "verdict", ""));
         row->counts[v]++;
+        row->seen = true;
         row->required = row->required || jsonx_bool_or(element, "required", false);
         if (v == VERDICT_NOT_MEASURED && !row->reason)
             row->reason = jsonx_str_or(element, "reason", NULL);
@@ -149,7 +159,8 @@ static void render_ledger(const json_t *elements, FILE *out)
                                                "NOT MEASURED", "EXCLUDED", "WHY NOT"},
                          8);
     for (i = 0; i < used; i++)
-        print_stage_row(table, &rows[i]);
+        if (rows[i].seen)
+            print_stage_row(table, &rows[i]);
     fputc('\n', out);
     tty_table_print(table, out);
     tty_table_destroy(table);
