@@ -6,6 +6,7 @@
 #include "common/util.h"
 #include "provision/site.h"
 #include "provision/yaml_scalar.h"
+#include "validate/ledger.h"
 
 enum { GPU_NAME_SHOWN_BYTES = 60 };
 
@@ -127,18 +128,34 @@ static void put_nodes(struct strbuf *b, const struct site_init *init, const char
                   quoted ? quoted : "\"\"", json_array_size(gpus) > 0 ? ", gpudirect" : "");
 }
 
-static void put_policy(struct strbuf *b, const struct site_init *init, const json_t *net)
+/* Required is what this version can measure on what the first node shows: a policy of "all" would
+ * leave every node unknown where a stage has no hardware or no program. */
+static void put_required(struct strbuf *b, const struct site_init *init, size_t node_count)
 {
+    json_auto_t *stages = ledger_measurable(init->facts, node_count);
+    strbuf_puts(b, "policy:\n  # What a node must pass to be ready.  all: every stage there is; a "
+                   "stage that cannot run is not a pass.\n  require: [");
+    size_t i;
+    json_t *stage;
+    json_array_foreach(stages, i, stage)
+    {
+        strbuf_printf(b, "%s%s", i ? ", " : "", json_string_value(stage));
+    }
+    strbuf_puts(b, "]\n  max_age: 7d # a report opens the gate for this long\n");
+}
+
+static void put_policy(struct strbuf *b, const struct site_init *init, const json_t *net,
+                       size_t node_count)
+{
+    put_required(b, init, node_count);
     const char *kind = jsonx_str_or(init->facts, "virtual", "none");
     bool virtual = strcmp(kind, "none") != 0 || jsonx_bool_or(net, "virtual", false);
-    strbuf_puts(
-        b, "policy:\n  require: all # or a list of stages; a stage that cannot run here is not a "
-           "pass\n  max_age: 7d # a report opens the gate for this long\n");
     if (virtual && init->facts)
         strbuf_puts(
             b, "  # This is a virtual interface: the speed that it states is not what it carries, "
-               "so the limit\n  # is stated here.\n  floors:\n    tcp_bandwidth: { value: 1Gb/s, "
-               "reason: virtual interface }\n");
+               "so the limits\n  # are stated here.\n  floors:\n    tcp_bandwidth: { value: 1Gb/s, "
+               "reason: virtual interface }\n    allreduce_busbw: { value: 20MB/s, reason: virtual "
+               "interface }\n");
     else
         strbuf_puts(b, "  # Limits of your own, instead of those derived from the hardware:\n"
                        "  # floors: { tcp_bandwidth: { value: 9Gb/s, reason: shared uplink } }\n");
@@ -169,7 +186,7 @@ int site_init_text(const struct site_init *init, char **text, struct err *err)
     put_ssh(&b, init);
     put_fabric(&b, init, net);
     put_nodes(&b, init, hosts);
-    put_policy(&b, init, net);
+    put_policy(&b, init, net, list.count);
     *text = b.data;
     return 0;
 }

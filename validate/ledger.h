@@ -71,6 +71,9 @@ void ledger_evidence(struct ledger_row *row, const char *node, int64_t seq);
 int ledger_plan(struct ledger *ledger, const json_t *site, const json_t *facts, struct err *err);
 /* Stages that policy.require asks for ("all": every stage of stages.def).  New reference, array. */
 json_t *ledger_required(const json_t *site, struct err *err);
+/* Stages that this version can measure on a node with these facts (NULL: only what every node has)
+ * in a site of node_count nodes.  New reference, array. */
+json_t *ledger_measurable(const json_t *facts, size_t node_count);
 /* Names of all stages: object NAME -> true.  New reference. */
 json_t *ledger_stages(void);
 /* Unjudged rows become NOT_MEASURED; rows whose subject policy.exclude names become EXCLUDED unless

@@ -150,6 +150,15 @@ static bool is_met(enum need need, const json_t *facts, size_t node_count)
     return false;
 }
 
+json_t *ledger_measurable(const json_t *facts, size_t node_count)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++)
+        if (stages[i].program && is_met(stages[i].need, facts, node_count))
+            jsonx_append_str(names, stages[i].name);
+    return names;
+}
+
 /* --- rows of one node ------------------------------------------------------------------------- */
 
 static void plan_gpus(struct ledger *l, const char *node, const json_t *facts, bool required)

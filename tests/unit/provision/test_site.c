@@ -288,8 +288,9 @@ static void test_init(void **state)
         &(struct site_init){.hosts = "n1 n2", .cluster = "lab", .facts = bare},
         "{\"interface\":\"eth0\",\"kind\":\"ethernet\",\"mtu\":1500,\"rate_bps\":10000000000,"
         "\"routing\":null,\"subnet_managers\":[]}",
-        "{\"tcp_bandwidth\":{\"reason\":\"virtual interface\",\"unit\":\"bit/s\",\"value\":"
-        "1000000000.0}}",
+        "{\"allreduce_busbw\":{\"reason\":\"virtual interface\",\"unit\":\"B/s\",\"value\":"
+        "20000000.0},\"tcp_bandwidth\":{\"reason\":\"virtual interface\",\"unit\":\"bit/s\","
+        "\"value\":1000000000.0}}",
         "virtual interface");
     check_init(
         &(struct site_init){
