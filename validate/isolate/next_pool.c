@@ -98,11 +98,12 @@ static void offer_partners(struct filler *x, size_t e)
 {
     static const enum measure_probe probes[] = {MEASURE_PAIR_GPU, MEASURE_PAIR_HOST, MEASURE_SMALL};
     size_t host = e / x->g->rails, rail = e % x->g->rails;
-    for (int k = 0; k < 4; k++) {
-        size_t along = k < 3 ? rail : rng_below(x->rng, x->g->rails);
-        if (k == 3 && along == rail)
-            continue;
-        int64_t other = partner(x, host * x->g->rails + along, k == 0);
+    size_t rails = x->g->rails;
+    for (int k = 0; k < (rails > 1 ? 5 : 3); k++) {
+        /* Of the same rail one near and two anywhere; of another rail one anywhere and one near,
+         * which is on another leaf below the same upper switches. */
+        size_t along = k < 3 ? rail : (rail + 1 + rng_below(x->rng, rails - 1)) % rails;
+        int64_t other = partner(x, host * rails + along, k == 0 || k == 4);
         if (other != FABRIC_NONE && (size_t)other / x->g->rails == host)
             continue;
         for (size_t i = 0; i < ARRAY_LEN(probes) && other != FABRIC_NONE; i++) {
