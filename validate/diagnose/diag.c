@@ -18,9 +18,9 @@ static const struct {
 };
 
 const struct diag_parser *const diag_parsers[] = {
-    &diag_lspci_parser,       &diag_ib_parser,     &diag_nvsmi_parser,
-    &diag_nvsmi_query_parser, &diag_topo_parser,   &diag_nccl_parser,
-    &diag_perftest_parser,    &diag_kernel_parser, &diag_pod_parser,
+    &diag_lspci_parser, &diag_ib_parser,   &diag_nvsmi_parser,    &diag_nvsmi_query_parser,
+    &diag_topo_parser,  &diag_nccl_parser, &diag_perftest_parser, &diag_kernel_parser,
+    &diag_pod_parser,   &diag_host_parser,
 };
 const size_t diag_parser_count = ARRAY_LEN(diag_parsers);
 enum { PARSERS = ARRAY_LEN(diag_parsers) };

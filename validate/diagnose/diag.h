@@ -57,7 +57,7 @@ struct diag_parser {
 };
 extern const struct diag_parser diag_lspci_parser, diag_ib_parser, diag_nvsmi_parser,
     diag_nvsmi_query_parser, diag_topo_parser, diag_nccl_parser, diag_perftest_parser,
-    diag_kernel_parser, diag_pod_parser;
+    diag_kernel_parser, diag_pod_parser, diag_host_parser;
 
 struct diag {
     struct diag_finding found[DIAG_ID__COUNT];

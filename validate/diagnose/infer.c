@@ -10,7 +10,14 @@
 #include "validate/causes.h"
 #include "validate/diagnose/diagnose.h"
 
-enum { NEEDS_MAX = 16, EVIDENCE_MAX = 8, PER_FINDING_MAX = 3, BENIGN_MAX = 16, WORKS_MAX = 24 };
+enum {
+    SUSPICION_RANK = 45,
+    NEEDS_MAX = 16,
+    EVIDENCE_MAX = 8,
+    PER_FINDING_MAX = 3,
+    BENIGN_MAX = 16,
+    WORKS_MAX = 24
+};
 
 static const struct {
     const char *code, *severity;
@@ -181,7 +188,14 @@ static void put_cause(json_t *out, const struct diag *d, const struct held *held
     jsonx_set(out, "evidence", evidence_of(d, held->needs, held->count));
 }
 
-/* A low-ranked suspicion is not worth a line beside a cause that explains it. */
+/* A suspicion of low rank, about speed only, is not worth a line beside a fault that stops the job.
+ */
+static bool worth_a_line(const struct held *root, const struct held *other, bool follows)
+{
+    return follows || rows[root->row].severity[0] != 'f' || rows[other->row].severity[0] == 'f' ||
+           rows[other->row].rank >= SUSPICION_RANK;
+}
+
 static json_t *others_of(const struct diag *d, const struct held held[ROWS], size_t count)
 {
     json_t *list = json_array();
@@ -190,6 +204,8 @@ static json_t *others_of(const struct diag *d, const struct held held[ROWS], siz
         bool follows = false;
         for (size_t k = 0; k < i; k++)
             follows |= names_code(rows[held[k].row].explains, code);
+        if (!worth_a_line(&held[0], &held[i], follows))
+            continue;
         json_t *entry = json_object();
         put_cause(entry, d, &held[i]);
         jsonx_set_str(entry, "relation", follows ? "consequence" : "also");
@@ -198,14 +214,16 @@ static json_t *others_of(const struct diag *d, const struct held held[ROWS], siz
     return list;
 }
 
-static json_t *benign_of(const struct diag *d)
+/* skip: evidence of the cause; a line cannot convict and be harmless. */
+static json_t *benign_of(const struct diag *d, const json_t *skip)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < DIAG_ID__COUNT; i++) {
         const struct diag_finding *f = &d->found[i];
         if (diag_role_of((enum diag_id)i) != DIAG_BENIGN || f->kept == 0)
             continue;
-        if (json_array_size(list) < BENIGN_MAX && !listed(list, &f->hits[0]))
+        if (json_array_size(list) < BENIGN_MAX && !listed(list, &f->hits[0]) &&
+            !listed(skip, &f->hits[0]))
             put_line(list, &f->hits[0], diag_text_of((enum diag_id)i));
     }
     bool idle = diag_has(d, DIAG_pcie_gpu_slow) && !diag_has(d, DIAG_gpu_busy);
@@ -306,7 +324,6 @@ json_t *diag_infer(const struct diag *d)
     size_t count = find_causes(d, held);
     put_tools(out, d);
     jsonx_set(out, "works", works_of(d));
-    jsonx_set(out, "benign", benign_of(d));
     jsonx_set(out, "others", others_of(d, held, count));
     bool idle = diag_has(d, DIAG_pcie_gpu_slow);
     if (count > 0)
@@ -315,6 +332,7 @@ json_t *diag_infer(const struct diag *d)
         put_ok(out, d);
     else
         put_cannot_tell(out, d);
+    jsonx_set(out, "benign", benign_of(d, count > 0 ? json_object_get(out, "evidence") : NULL));
     return out;
 }
 

@@ -13,13 +13,14 @@ enum { PORTS_MAX = 4096, MTUS_MAX = 64 };
 
 struct port {
     char host[LINES_HOST_BYTES], device[48], type[24], number[8];
-    char state[24], phys[24], layer[16], sm_lid[12], speed_name[24];
+    char state[24], phys[24], phys_text[24], layer[16], sm_lid[12], speed_name[24];
     double rate;
     struct diag_where state_at, rate_at, phys_at;
 };
 
 struct mtu {
     char host[LINES_HOST_BYTES], device[48], value[12];
+    bool ethernet; /* of the network interface, not of the RDMA port */
     struct diag_where at;
 };
 
@@ -135,15 +136,30 @@ static void take_state(char *out, size_t size, const char *text)
     out[n] = '\0';
 }
 
-static void take_mtu(struct ib *s, const struct diag_line *line, const char *value)
+static void take_mtu(struct ib *s, const struct diag_line *line, const char *device,
+                     const char *value, bool ethernet)
 {
     if (s->mtu_count == MTUS_MAX)
         return;
     struct mtu *m = &s->mtus[s->mtu_count++];
     snprintf(m->host, sizeof m->host, "%s", line->host);
-    snprintf(m->device, sizeof m->device, "%s", s->inside ? s->device : "");
+    snprintf(m->device, sizeof m->device, "%s", device);
+    m->ethernet = ethernet;
     copy_word(m->value, sizeof m->value, value);
     m->at = diag_where_copy(line);
+}
+
+/* "2: ens1f0: <BROADCAST,...> mtu 9000 qdisc ..." of ip(8). */
+static void take_interface(struct ib *s, const struct diag_line *line)
+{
+    struct match_result r;
+    char device[48], value[12];
+    if (!strstr(line->body, " mtu ") ||
+        !match_text("^{n#}: {device}: <*> mtu {mtu#} ", line->body, &r))
+        return;
+    match_get(&r, "device", device, sizeof device);
+    match_get(&r, "mtu", value, sizeof value);
+    take_mtu(s, line, device, value, true);
 }
 
 static void take_field(struct ib *s, struct port *p, const struct diag_line *line)
@@ -157,6 +173,8 @@ static void take_field(struct ib *s, struct port *p, const struct diag_line *lin
                (v = value_of(line->body, "phys_state")) != NULL ||
                (v = value_of(line->body, "phys state")) != NULL) {
         take_state(p->phys, sizeof p->phys, v);
+        copy_word(p->phys_text, sizeof p->phys_text,
+                  isdigit((unsigned char)*v) && v[1] == ':' ? v + 2 + strspn(v + 2, " ") : v);
         diag_where_release(&p->phys_at);
         p->phys_at = diag_where_copy(line);
     } else if ((v = value_of(line->body, "Rate")) != NULL) {
@@ -239,7 +257,8 @@ static void feed(void *state, struct diag *d, const struct diag_line *line)
     if (take_device(s, line))
         return;
     if ((v = value_of(line->body, "active_mtu")) != NULL)
-        take_mtu(s, line, v);
+        take_mtu(s, line, s->inside ? s->device : "", v, false);
+    take_interface(s, line);
     if (strstr(line->body, "v1") || strstr(line->body, "v2"))
         take_gid_row(d, line);
     if (!s->device[0])
@@ -285,12 +304,31 @@ static void judge_state(const struct port *p, bool others, struct diag *d)
                     "phys", p->phys, "layer", p->layer, "rate", p->rate > 0 ? rate : NULL, "sm_lid",
                     p->sm_lid, NULL);
     if (id != DIAG_port_active && id != DIAG_port_unused)
-        diag_find_where(d, DIAG_port_phys, &p->phys_at, "device", p->device, "phys", p->phys, NULL);
+        diag_find_where(d, DIAG_port_phys, &p->phys_at, "device", p->device, "phys", p->phys_text,
+                        NULL);
 }
 
+static bool is_infiniband(const struct port *p)
+{
+    return strcasecmp(p->layer, "InfiniBand") == 0;
+}
+
+/* What the other ports of the same kind have.  ibstatus does not tell the kind: there two thirds of
+ * the InfiniBand ports must agree. */
 static double best_of_type(const struct ib *s, const char *type)
 {
     double best = 0;
+    size_t same = 0, all = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (s->ports[i].rate > best && is_infiniband(&s->ports[i]))
+            best = s->ports[i].rate;
+    for (size_t i = 0; i < s->count; i++) {
+        all += is_infiniband(&s->ports[i]);
+        same += s->ports[i].rate >= best && is_infiniband(&s->ports[i]);
+    }
+    if (!type[0])
+        return all >= 3 && same * 3 >= all * 2 ? best : 0;
+    best = 0;
     for (size_t i = 0; i < s->count; i++)
         if (strcmp(s->ports[i].type, type) == 0 && s->ports[i].rate > best &&
             strncmp(s->ports[i].state, "act", 3) == 0)
@@ -314,7 +352,7 @@ static void judge_rate(const struct ib *s, const struct port *p, struct diag *d)
         if (should <= 0 && !ethernet && strncmp(p->speed_name, "2X", 2) != 0)
             should = families[i].rate;
     }
-    if (s->expected <= 0 && should <= 0)
+    if (should <= 0 && !ethernet)
         should = best_of_type(s, p->type);
     if (should <= 0 || p->rate >= should * 0.95)
         return;
@@ -334,14 +372,18 @@ static void judge_mtus(const struct ib *s, struct diag *d)
         for (size_t k = 0; k < i; k++) {
             const struct mtu *a = &s->mtus[k], *b = &s->mtus[i];
             if (strcmp(a->value, b->value) == 0 || !a->host[0] || !b->host[0] ||
-                strcmp(a->host, b->host) == 0 || strcmp(a->device, b->device) != 0)
+                strcmp(a->host, b->host) == 0 || strcmp(a->device, b->device) != 0 ||
+                a->ethernet != b->ethernet)
                 continue;
-            diag_find_where(d, DIAG_mtu_differs, &a->at, "mtu", a->value, "host", a->host, NULL);
-            diag_find_where(d, DIAG_mtu_differs, &b->at, "mtu", b->value, "host", b->host, NULL);
+            enum diag_id id = a->ethernet ? DIAG_eth_mtu_differs : DIAG_mtu_differs;
+            diag_find_where(d, id, &a->at, "mtu", a->value, "host", a->host, "device", a->device,
+                            NULL);
+            diag_find_where(d, id, &b->at, "mtu", b->value, "host", b->host, "device", b->device,
+                            NULL);
             return;
         }
     }
-    if (s->mtu_count)
+    if (s->mtu_count && !s->mtus[0].ethernet)
         diag_find_where(d, DIAG_mtu_seen, &s->mtus[0].at, "mtu", s->mtus[0].value, NULL);
 }
 

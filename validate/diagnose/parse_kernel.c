@@ -7,7 +7,7 @@
 
 #include "common/util.h"
 
-enum { AER_MANY = 20 };
+enum { AER_MANY = 20, LINKS_MAX = 64, FLAPS_MIN = 3 };
 
 static const struct {
     int number;
@@ -19,7 +19,16 @@ static const struct {
 #undef XID
 };
 
+struct link {
+    char device[48], interface[32];
+    size_t downs;
+    bool is_down;
+    struct diag_where at; /* last time that it went down */
+};
+
 struct kernel {
+    struct link links[LINKS_MAX];
+    size_t link_count;
     size_t corrected;
     struct diag_where corrected_at;
     char corrected_device[48];
@@ -33,6 +42,8 @@ static void *create(void)
 static void release(void *state)
 {
     struct kernel *s = state;
+    for (size_t i = 0; i < s->link_count; i++)
+        diag_where_release(&s->links[i].at);
     diag_where_release(&s->corrected_at);
     free(s);
 }
@@ -120,6 +131,55 @@ static void take_aer(struct kernel *s, struct diag *d, const struct diag_line *l
               device, "type", type, NULL);
 }
 
+static struct link *link_of(struct kernel *s, const char *device, const char *interface)
+{
+    for (size_t i = 0; i < s->link_count; i++)
+        if (strcmp(s->links[i].interface, interface) == 0 &&
+            strcmp(s->links[i].device, device) == 0)
+            return &s->links[i];
+    if (s->link_count == LINKS_MAX)
+        return NULL;
+    struct link *l = &s->links[s->link_count++];
+    snprintf(l->device, sizeof l->device, "%s", device);
+    snprintf(l->interface, sizeof l->interface, "%s", interface);
+    return l;
+}
+
+static void take_link(struct kernel *s, struct diag *d, const struct diag_line *line)
+{
+    struct match_result r;
+    char device[48], interface[32], state[16];
+    if (!match_text("mlx5_core {device} {interface}: Link {state}", line->text, &r))
+        return;
+    match_get(&r, "device", device, sizeof device);
+    match_get(&r, "interface", interface, sizeof interface);
+    match_get(&r, "state", state, sizeof state);
+    struct link *l = link_of(s, device, interface);
+    if (!l)
+        return;
+    l->is_down = strncmp(state, "down", 4) == 0;
+    if (!l->is_down) {
+        diag_find(d, DIAG_link_up, line, "device", device, "interface", interface, NULL);
+        return;
+    }
+    l->downs++;
+    diag_where_release(&l->at);
+    l->at = diag_where_copy(line);
+}
+
+static void judge_link(const struct link *l, struct diag *d)
+{
+    char count[24];
+    snprintf(count, sizeof count, "%zu", l->downs);
+    if (l->downs == 0)
+        return;
+    enum diag_id id = l->is_down              ? DIAG_link_lost
+                      : l->downs >= FLAPS_MIN ? DIAG_link_flaps
+                                              : DIAG_link_came_up;
+    diag_find_where(d, id, &l->at, "device", l->device, "interface", l->interface, "count", count,
+                    NULL);
+}
+
 static void feed(void *state, struct diag *d, const struct diag_line *line)
 {
     if (line->command)
@@ -128,11 +188,15 @@ static void feed(void *state, struct diag *d, const struct diag_line *line)
         take_xid(d, line);
     else if (strstr(line->text, "PCIe Bus Error"))
         take_aer(state, d, line);
+    else if (strstr(line->text, ": Link ") && strstr(line->text, "mlx5_core"))
+        take_link(state, d, line);
 }
 
 static void finish(void *state, struct diag *d)
 {
     struct kernel *s = state;
+    for (size_t i = 0; i < s->link_count; i++)
+        judge_link(&s->links[i], d);
     if (s->corrected == 0)
         return;
     char count[24];
