@@ -113,37 +113,42 @@ static inline void scratch_close(struct scratch *s)
     assert_ok(fs_remove_tree(s->root.path, &err), err);
 }
 
-/* Everything below dir, one line each: type, mode, owner, path, content.  state_dir is left out. */
-static inline void scratch_walk(const struct scratch *s, const char *dir, struct strbuf *out)
+/* One line about a path: type, mode, owner, path, content. */
+static inline bool scratch_describe(const struct scratch *s, const char *path, struct strbuf *out)
 {
-    char **names = NULL;
-    size_t count = 0;
-    struct err err = {0};
-    assert_ok(fs_list_at(&s->root, dir, &names, &count, &err), err);
-    for (size_t i = 0; i < count; i++) {
-        AUTO(free_str) char *path = str_printf("%s/%s", strcmp(dir, "/") == 0 ? "" : dir, names[i]);
-        AUTO(free_str) char *full = scratch_path(s, path);
-        struct stat st;
-        if (strcmp(path, s->env.state_dir) == 0)
-            continue;
-        assert_int_equal(lstat(full, &st), 0);
-        strbuf_printf(out, "%o %u:%u %s", st.st_mode, st.st_uid, st.st_gid, path);
-        if (S_ISREG(st.st_mode)) {
-            AUTO(free_str) char *text = scratch_get(s, path);
-            strbuf_printf(out, " [%s]", text);
-        }
-        strbuf_puts(out, "\n");
-        if (S_ISDIR(st.st_mode))
-            scratch_walk(s, path, out);
+    AUTO(free_str) char *full = scratch_path(s, path);
+    struct stat st;
+    assert_int_equal(lstat(full, &st), 0);
+    strbuf_printf(out, "%o %u:%u %s", st.st_mode, st.st_uid, st.st_gid, path);
+    if (S_ISREG(st.st_mode)) {
+        AUTO(free_str) char *text = scratch_get(s, path);
+        strbuf_printf(out, " [%s]", text);
     }
-    fs_list_free(names, count);
+    strbuf_puts(out, "\n");
+    return S_ISDIR(st.st_mode);
 }
 
+/* The whole tree without the state directory, in an order that is always the same. */
 static inline char *scratch_snapshot(const struct scratch *s)
 {
     struct strbuf out = {0};
+    struct err err = {0};
+    json_t *dirs = json_array();
     strbuf_puts(&out, "");
-    scratch_walk(s, "/", &out);
+    jsonx_append_str(dirs, "");
+    for (size_t d = 0; d < json_array_size(dirs); d++) {
+        const char *dir = json_string_value(json_array_get(dirs, d));
+        char **names = NULL;
+        size_t count = 0;
+        assert_ok(fs_list_at(&s->root, dir[0] ? dir : "/", &names, &count, &err), err);
+        for (size_t i = 0; i < count; i++) {
+            AUTO(free_str) char *path = str_printf("%s/%s", dir, names[i]);
+            if (strcmp(path, s->env.state_dir) != 0 && scratch_describe(s, path, &out))
+                jsonx_append_str(dirs, path);
+        }
+        fs_list_free(names, count);
+    }
+    json_decref(dirs);
     return out.data;
 }
 
@@ -151,8 +156,8 @@ static inline char *scratch_snapshot(const struct scratch *s)
 static inline json_t *scratch_json(const char *text)
 {
     AUTO(free_str) char *copy = str_dup(text);
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
+    for (char *p = strchr(copy, '\''); p; p = strchr(p, '\''))
+        *p = '"';
     json_error_t at;
     json_t *value = json_loads(copy, JSON_DECODE_ANY, &at);
     if (!value)

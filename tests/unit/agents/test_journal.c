@@ -16,8 +16,8 @@
 static int parse(const char *text, struct journal_log *log, struct err *err)
 {
     AUTO(free_str) char *copy = str_dup(text);
-    for (char *p = copy; *p; p++)
-        *p = *p == '\'' ? '"' : *p;
+    for (char *p = strchr(copy, '\''); p; p = strchr(p, '\''))
+        *p = '"';
     *err = (struct err){0};
     return journal_parse(copy, strlen(copy), "J", log, err);
 }

@@ -1,6 +1,7 @@
 #include "resources_scratch.h"
 
 #include "agents/resources/env_text.h"
+#include "agents/resources/exec.h"
 
 static void test_merge(void **state)
 {
@@ -40,12 +41,13 @@ static void test_profile_in_a_shell(void **state)
     json_decref(set);
     scratch_put(&s, "/profile", text, 0644);
     AUTO(free_str) char *command = str_printf(". '%s/profile'; printf '%%s' \"$A\"", s.root.path);
-    FILE *shell = popen(command, "r");
-    assert_non_null(shell);
-    char got[128] = "";
-    assert_non_null(fgets(got, sizeof got, shell));
-    assert_int_equal(pclose(shell), 0);
-    assert_string_equal(got, "it's \"x\" $HOME `id` \\ end");
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    struct exec_result result;
+    struct err err = {0};
+    assert_ok(exec_run(argv, 10000, &result, &err), err);
+    assert_int_equal(result.status, 0);
+    assert_string_equal(result.out, "it's \"x\" $HOME `id` \\ end");
+    exec_release(&result);
     scratch_close(&s);
 }
 

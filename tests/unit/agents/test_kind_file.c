@@ -119,12 +119,12 @@ static void test_too_large(void **state)
     struct scratch *s = *state;
     AUTO(free_str) char *path = scratch_path(s, "/etc/large");
     scratch_put(s, "/etc/large", "", 0644);
-    assert_int_equal(truncate(path, 1024 * 1024 + 1), 0);
+    assert_int_equal(truncate(path, 1048577), 0);
     json_t *item = scratch_plan1(s, "file", "/etc/large", "{'content':'x'}");
     assert_string_equal(jsonx_str_or(item, "reason", ""),
                         "/etc/large has 1048577 bytes; at most 1048576 can be managed");
     json_decref(item);
-    assert_int_equal(truncate(path, 1024 * 1024), 0);
+    assert_int_equal(truncate(path, 1048576), 0);
     item = scratch_plan1(s, "file", "/etc/large", "{'content':'x'}");
     assert_string_equal(jsonx_str_or(item, "outcome", ""), "change");
     assert_true(str_has_prefix(jsonx_str_or(item, "diff", ""),

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
+#include "agents/resources/exec.h"
 #include "agents/resources/link_info.h"
 
 /* The real root for the interfaces, the scratch directory for muster's own state. */
@@ -128,13 +129,26 @@ static void test_session_link_stays_up(void **state)
     node_close(&n);
 }
 
+static bool make_veth(void)
+{
+    const struct fs_root root = {""};
+    AUTO(free_str) char *ip = exec_find(&root, "ip");
+    const char *const argv[] = {ip,     "link", "add",  "veth-a", "type",
+                                "veth", "peer", "name", "veth-b", NULL};
+    struct exec_result result = {0};
+    struct err err = {0};
+    bool made = ip && exec_run(argv, 10000, &result, &err) == 0 && result.status == 0;
+    exec_release(&result);
+    return made;
+}
+
 int main(void)
 {
     if (unshare(CLONE_NEWNET) != 0) {
         printf("skipped: no network namespace can be made here: %s\n", strerror(errno));
         return 77;
     }
-    if (system("ip link add veth-a type veth peer name veth-b") != 0) {
+    if (!make_veth()) {
         printf("skipped: no veth can be made here (ip or the kernel's veth is missing)\n");
         return 77;
     }
