@@ -7,10 +7,15 @@
 
 #include "common/util.h"
 
-enum { BUCKETS = 4096, STEPS_PER_TRY = 60000, STEPS_IN_ALL = 600000000 };
+enum {
+    BUCKET_BITS = 12,
+    BUCKETS = 1 << BUCKET_BITS,
+    STEPS_PER_TRY = 60000,
+    STEPS_IN_ALL = 600000000
+};
 
 struct slot {
-    const char *anchor; /* in the pattern */
+    char *anchor; /* in lower case */
     size_t anchor_len, next;
     uint64_t tried; /* serial of the last line that it was tried on */
 };
@@ -20,6 +25,8 @@ struct match_set {
     struct slot *slots;
     size_t *buckets; /* index of a slot plus one, 0 for none */
     size_t count;
+    char *lowered; /* the line at hand */
+    size_t lowered_size;
     uint64_t serial, steps_left;
     bool gave_up;
 };
@@ -33,7 +40,7 @@ struct state {
 
 static int lower(char c)
 {
-    return tolower((unsigned char)c);
+    return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
 static bool is_blank(char c)
@@ -77,10 +84,10 @@ const char *match_anchor(const char *pattern, size_t *len)
 
 static size_t bucket_of(const char *p)
 {
-    uint32_t h = 0;
-    for (size_t i = 0; i < MATCH_ANCHOR_BYTES; i++)
-        h = h * 61 + (uint32_t)lower(p[i]);
-    return (h ^ (h >> 13)) % BUCKETS;
+    uint32_t word;
+    _Static_assert(sizeof word == MATCH_ANCHOR_BYTES, "one word is hashed");
+    memcpy(&word, p, sizeof word);
+    return (word * 2654435761u) >> (32 - BUCKET_BITS);
 }
 
 struct match_set *match_create(const char *const patterns[], size_t count)
@@ -93,9 +100,12 @@ struct match_set *match_create(const char *const patterns[], size_t count)
     set->steps_left = STEPS_IN_ALL;
     for (size_t i = count; i-- > 0;) {
         struct slot *slot = &set->slots[i];
-        slot->anchor = match_anchor(patterns[i], &slot->anchor_len);
+        const char *anchor = match_anchor(patterns[i], &slot->anchor_len);
         if (slot->anchor_len < MATCH_ANCHOR_BYTES)
             continue;
+        slot->anchor = mem_zero(slot->anchor_len + 1, 1);
+        for (size_t k = 0; k < slot->anchor_len; k++)
+            slot->anchor[k] = (char)lower(anchor[k]);
         size_t bucket = bucket_of(slot->anchor);
         slot->next = set->buckets[bucket];
         set->buckets[bucket] = i + 1;
@@ -107,8 +117,11 @@ void match_destroy(struct match_set *set)
 {
     if (!set)
         return;
+    for (size_t i = 0; i < set->count; i++)
+        free(set->slots[i].anchor);
     free(set->slots);
     free(set->buckets);
+    free(set->lowered);
     free(set);
 }
 
@@ -261,7 +274,10 @@ static bool search(const char *pattern, const char *text, struct match_result *r
         result->count = 0;
         found = match_here(&s, pattern + 1, text);
     } else {
+        bool plain = *pattern && !is_special(*pattern);
         for (const char *t = text; !found && !s.cut; t++) {
+            while (plain && *t && lower(*t) != lower(*pattern))
+                t++;
             result->count = 0;
             found = match_here(&s, pattern, t);
             if (!*t)
@@ -279,12 +295,14 @@ bool match_text(const char *pattern, const char *text, struct match_result *resu
     return search(pattern, text, result ? result : &unused, &steps);
 }
 
-static bool anchor_at(const struct slot *slot, const char *t)
+static void take_lowered(struct match_set *set, const char *text, size_t len)
 {
-    for (size_t i = 0; i < slot->anchor_len; i++)
-        if (!t[i] || lower(slot->anchor[i]) != lower(t[i]))
-            return false;
-    return true;
+    if (len + 1 > set->lowered_size) {
+        set->lowered_size = len + 1;
+        set->lowered = mem_grow(set->lowered, set->lowered_size, 1);
+    }
+    for (size_t i = 0; i <= len; i++)
+        set->lowered[i] = (char)lower(text[i]);
 }
 
 void match_line(struct match_set *set, const char *text,
@@ -293,12 +311,15 @@ void match_line(struct match_set *set, const char *text,
 {
     size_t len = strlen(text);
     set->serial++;
+    take_lowered(set, text, len);
+    const char *low = set->lowered;
     for (size_t i = 0; i + MATCH_ANCHOR_BYTES <= len; i++) {
-        for (size_t at = set->buckets[bucket_of(text + i)]; at != 0;) {
+        for (size_t at = set->buckets[bucket_of(low + i)]; at != 0;) {
             struct slot *slot = &set->slots[at - 1];
             size_t index = at - 1;
             at = slot->next;
-            if (slot->tried == set->serial || !anchor_at(slot, text + i))
+            if (slot->tried == set->serial || slot->anchor_len > len - i ||
+                memcmp(slot->anchor, low + i, slot->anchor_len) != 0)
                 continue;
             slot->tried = set->serial;
             struct match_result result = {.count = 0};

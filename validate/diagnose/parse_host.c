@@ -15,7 +15,8 @@ static const double memlock_floor_kb = 16.0 * 1024 * 1024;
 enum asked { ASKED_OTHER, ASKED_MEMLOCK, ASKED_PEERMEM };
 
 struct host {
-    enum asked asked; /* by the last command */
+    enum asked asked;    /* by the last command */
+    bool fabric_manager; /* the lines of its `systemctl status` */
 };
 
 static void *create(void)
@@ -71,6 +72,28 @@ static void take_memlock(struct host *s, struct diag *d, const struct diag_line 
     }
 }
 
+/* "Active: active (running) since ...; 3h 12min ago", of the fabric manager. */
+static void take_service(struct host *s, struct diag *d, const struct diag_line *line)
+{
+    struct match_result r;
+    char state[24], ago[64] = "";
+    if (strstr(line->text, ".service - "))
+        s->fabric_manager = strstr(line->text, "fabricmanager.service") != NULL;
+    if (!s->fabric_manager || !match_text("Active: {state} ", line->text, &r))
+        return;
+    match_get(&r, "state", state, sizeof state);
+    if (match_text("; {ago*} ago", line->text, &r))
+        match_get(&r, "ago", ago, sizeof ago);
+    s->fabric_manager = false;
+    if (strcmp(state, "active") != 0)
+        diag_find(d, DIAG_fm_failed, line, "state", state, NULL);
+    else if (ago[0] && !strstr(ago, "day") && !strstr(ago, "week") && !strstr(ago, "month") &&
+             !strstr(ago, "year"))
+        diag_find(d, DIAG_fm_recent, line, "ago", ago, NULL);
+    else
+        diag_find(d, DIAG_fm_running, line, NULL);
+}
+
 static void feed(void *state, struct diag *d, const struct diag_line *line)
 {
     struct host *s = state;
@@ -81,6 +104,8 @@ static void feed(void *state, struct diag *d, const struct diag_line *line)
                                                    : ASKED_OTHER;
         return;
     }
+    if (s->fabric_manager || strstr(line->text, ".service - "))
+        take_service(s, d, line);
     if (strstr(line->text, "% /dev/shm"))
         take_df(d, line);
     if (s->asked == ASKED_MEMLOCK || strstr(line->text, "ax locked memory"))

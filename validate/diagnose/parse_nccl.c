@@ -9,7 +9,7 @@
 
 #include "common/util.h"
 
-enum { VERSIONS_MAX = 16, VERSION_BYTES = 24 };
+enum { RAILS_MAX = 16, VERSIONS_MAX = 16, VERSION_BYTES = 24 };
 
 struct version {
     char text[VERSION_BYTES], host[LINES_HOST_BYTES];
@@ -98,33 +98,38 @@ static void field(const char *text, const char *key, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)strcspn(p, " ,\t<"), p);
 }
 
-/* IPv4 in a GID ("::ffff:172.16.5.3"): its network of 24 bits; false for another form. */
-static bool subnet(const char *gid, char *out, size_t size)
+/* IPv4 in a GID ("::ffff:172.16.5.3"); false for another form. */
+static bool ipv4_of(const char *gid, unsigned out[4])
 {
-    unsigned a = 0, b = 0, c = 0, e = 0;
     const char *p = strrchr(gid, ':');
     p = p ? p + 1 : gid;
-    if (sscanf(p, "%3u.%3u.%3u.%3u", &a, &b, &c, &e) != 4)
-        return false;
-    snprintf(out, size, "%u.%u.%u", a, b, c);
-    return true;
+    return sscanf(p, "%3u.%3u.%3u.%3u", &out[0], &out[1], &out[2], &out[3]) == 4;
+}
+
+/* Rails are numbered subnets side by side (172.16.5.x, 172.16.6.x); in a routed fabric any two
+ * nodes may have different ones, and far ones say nothing about rails. */
+static enum diag_id relation(const unsigned a[4], const unsigned b[4])
+{
+    unsigned apart = a[2] > b[2] ? a[2] - b[2] : b[2] - a[2];
+    if (a[0] != b[0] || a[1] != b[1] || apart > RAILS_MAX)
+        return DIAG_ends_routed;
+    return apart == 0 ? DIAG_ends_same_subnet : DIAG_ends_other_subnet;
 }
 
 /* Both ends of a connection that fails: on one subnet, on two, or not known. */
 static void judge_ends(struct diag *d, const struct diag_line *line, const char *local,
                        const char *remote)
 {
-    char a[48], b[48], dev[48], index[16];
+    unsigned a[4], b[4];
+    char dev[48], index[16];
     field(line->text, "on dev ", dev, sizeof dev);
     if (!dev[0])
         field(line->text, "hca ", dev, sizeof dev);
     field(line->text, "GID index ", index, sizeof index);
     if (strncmp(local, "fe80", 4) == 0)
         diag_find(d, DIAG_gid_link_local, line, "gid", local, "dev", dev, "index", index, NULL);
-    if (!subnet(local, a, sizeof a) || !subnet(remote, b, sizeof b))
-        return;
-    enum diag_id id = strcmp(a, b) == 0 ? DIAG_ends_same_subnet : DIAG_ends_other_subnet;
-    diag_find(d, id, line, "local", local, "remote", remote, "dev", dev, NULL);
+    if (ipv4_of(local, a) && ipv4_of(remote, b))
+        diag_find(d, relation(a, b), line, "local", local, "remote", remote, "dev", dev, NULL);
 }
 
 static void take_modify_qp(struct diag *d, const struct diag_line *line, const char *at)
