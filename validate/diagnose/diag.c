@@ -20,7 +20,7 @@ static const struct {
 const struct diag_parser *const diag_parsers[] = {
     &diag_lspci_parser, &diag_ib_parser,   &diag_nvsmi_parser,    &diag_nvsmi_query_parser,
     &diag_topo_parser,  &diag_nccl_parser, &diag_perftest_parser, &diag_kernel_parser,
-    &diag_pod_parser,   &diag_host_parser,
+    &diag_pod_parser,   &diag_host_parser, &diag_counters_parser,
 };
 const size_t diag_parser_count = ARRAY_LEN(diag_parsers);
 enum { PARSERS = ARRAY_LEN(diag_parsers) };
@@ -125,6 +125,7 @@ static void keep(struct diag *d, enum diag_id id, struct diag_hit *hit, const ch
 {
     struct diag_finding *f = &d->found[id];
     f->seen++;
+    d->recorded++;
     for (size_t i = 0; i < f->kept; i++) {
         if (!same_pairs(&f->hits[i], hit))
             continue;

@@ -57,12 +57,13 @@ struct diag_parser {
 };
 extern const struct diag_parser diag_lspci_parser, diag_ib_parser, diag_nvsmi_parser,
     diag_nvsmi_query_parser, diag_topo_parser, diag_nccl_parser, diag_perftest_parser,
-    diag_kernel_parser, diag_pod_parser, diag_host_parser;
+    diag_kernel_parser, diag_pod_parser, diag_counters_parser, diag_host_parser;
 
 struct diag {
     struct diag_finding found[DIAG_ID__COUNT];
-    size_t *tools; /* lines per row of tools.def */
-    bool gave_up;  /* a line or the input took too long; not everything was read */
+    size_t *tools;   /* lines per row of tools.def */
+    size_t recorded; /* findings so far, alarms left out */
+    bool gave_up;    /* a line or the input took too long; not everything was read */
 };
 
 /* Where a finding is: a copy of the line, so that a parser can keep it until it knows more. */

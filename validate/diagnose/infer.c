@@ -299,22 +299,41 @@ static void put_ok(json_t *out, const struct diag *d)
     strbuf_release(&text);
 }
 
+/* NCCL writes Init START and then, in time, Init COMPLETE. */
+static bool is_unfinished(const struct diag *d)
+{
+    return diag_has(d, DIAG_nccl_started) && !diag_has(d, DIAG_nccl_complete);
+}
+
+static const char *why_unknown(const json_t *out, const struct diag *d)
+{
+    if (d->gave_up)
+        return "Cannot tell: the input takes too long to read in full.";
+    if (diag_has(d, DIAG_alarm))
+        return "Cannot tell: a line reports an error, but this text does not show its reason.";
+    if (is_unfinished(d))
+        return "Cannot tell: NCCL began to set up its communicator, and neither the end of that "
+               "nor an "
+               "error is in this text.";
+    if (strcmp(jsonx_str_or(out, "input_tool", "unknown"), "unknown") != 0)
+        return "Cannot tell: the tool is known, but no line of this input says what works or what "
+               "does "
+               "not.";
+    return "Cannot tell: no line of this input is known.";
+}
+
 static void put_cannot_tell(json_t *out, const struct diag *d)
 {
-    bool known = strcmp(jsonx_str_or(out, "input_tool", "unknown"), "unknown") != 0;
+    enum diag_id seen[] = {DIAG_alarm, DIAG_nccl_started};
     jsonx_set_str(out, "cause_code", DIAGNOSE_CANNOT_TELL);
     jsonx_set_str(out, "title", "cannot tell");
     jsonx_set_str(out, "severity", "unknown");
-    jsonx_set_str(out, "diagnosis",
-                  d->gave_up ? "Cannot tell: the input takes too long to read in full."
-                  : known ? "Cannot tell: the tool is known, but no line of this input says what "
-                            "works or what does not."
-                          : "Cannot tell: no line of this input is known.");
+    jsonx_set_str(out, "diagnosis", why_unknown(out, d));
     jsonx_set_str(
         out, "remedy",
         "Give more of the log (from its beginning to the first error), NCCL_DEBUG=INFO output of "
         "all ranks, or dmesg, lspci -vvv and ibstat of the node.");
-    jsonx_set(out, "evidence", json_array());
+    jsonx_set(out, "evidence", evidence_of(d, seen, diag_has(d, DIAG_alarm) ? 1 : ARRAY_LEN(seen)));
 }
 
 json_t *diag_infer(const struct diag *d)
@@ -328,7 +347,8 @@ json_t *diag_infer(const struct diag *d)
     bool idle = diag_has(d, DIAG_pcie_gpu_slow);
     if (count > 0)
         put_cause(out, d, &held[0]);
-    else if (!d->gave_up && (json_array_size(json_object_get(out, "works")) > 0 || idle))
+    else if (!d->gave_up && !diag_has(d, DIAG_alarm) && !is_unfinished(d) &&
+             (json_array_size(json_object_get(out, "works")) > 0 || idle))
         put_ok(out, d);
     else
         put_cannot_tell(out, d);

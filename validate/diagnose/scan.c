@@ -55,6 +55,7 @@ const char *diag_tool_name(size_t index)
 struct context {
     struct diag *d;
     const struct diag_line *line;
+    bool alarm; /* the line reports an error, by its looks */
 };
 
 static bool in_scope(enum scope scope, const struct diag_line *line)
@@ -79,6 +80,8 @@ static void on_hit(size_t index, const struct match_result *result, void *ctx)
     struct context *c = ctx;
     if (index >= RULES)
         c->d->tools[index - RULES]++;
+    else if (rules[index].id == DIAG_alarm)
+        c->alarm |= in_scope(rules[index].scope, c->line);
     else if (in_scope(rules[index].scope, c->line))
         diag_find_result(c->d, rules[index].id, c->line, result);
 }
@@ -90,10 +93,14 @@ void diag_scan(struct diag *d, const char *name, const char *text, size_t len,
     struct diag_line *line = mem_zero(1, sizeof *line);
     lines_open(&lines, name, text, len);
     while (lines_next(&lines, line)) {
-        struct context c = {d, line};
+        struct context c = {d, line, false};
+        size_t before = d->recorded;
         match_line(set, line->text, on_hit, &c);
         for (size_t i = 0; i < diag_parser_count; i++)
             diag_parsers[i]->feed(states[i], d, line);
+        /* An error that some row knows is that row's; only the others are alarms. */
+        if (c.alarm && d->recorded == before)
+            diag_find(d, DIAG_alarm, line, "text", line->body, NULL);
     }
     free(line);
 }
