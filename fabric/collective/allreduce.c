@@ -7,7 +7,7 @@
 #include "fabric/collective/ring.h"
 
 enum {
-    CHUNK_BYTES = 256 * 1024,         /* stays in the cache between arrival and addition */
+    CHUNK_BYTES = 128 * 1024,         /* stays in the cache between arrival and addition */
     DOUBLING_UP_TO_BYTES = 64 * 1024, /* of the vector; doubling is used up to here */
     DOUBLING_MAX_BYTES = 1024 * 1024  /* staging memory for it */
 };

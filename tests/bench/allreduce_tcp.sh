@@ -4,14 +4,14 @@
 #   tests/bench/allreduce_tcp.sh BUILD-DIR [ROUNDS] [STREAMS]
 #
 # Open MPI is told that the cores are shared (mpi_yield_when_idle), or its spinning would make it slow
-# for no reason of its own.  RANKS=2 gives each rank a core on a small machine.
+# for no reason of its own.  RANKS=2 gives each rank a core on a small machine, SIZES="..." picks sizes in bytes.
 # Needs root, ip netns, openmpi-bin and libopenmpi-dev.  The two run in turn, ROUNDS times; printed are for
 # each size the median over the rounds of the medians, with the least and the largest of them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/netns.sh"
 build=${1:?build directory} rounds=${2:-3} streams=${3:-1} ranks=${RANKS:-4} prefix=mbar$$
-sizes="4096 65536 262144 1048576 4194304 16777216 67108864"
+sizes=${SIZES:-"4096 65536 262144 1048576 4194304 16777216 67108864"}
 command -v mpicc >/dev/null || { echo "mpicc is missing: apt install openmpi-bin libopenmpi-dev" >&2; exit 77; }
 work=$(mktemp -d)
 trap 'netns_down $prefix $ranks; rm -rf "$work"' EXIT
