@@ -359,6 +359,12 @@ static void test_torn_line(void **state)
         assert_tree(&s, before);
         AUTO(free_str) char *journal = scratch_get(&s, "/var/lib/muster/txn/t.jsonl");
         assert_true(str_has_suffix(journal, "}\n{\"t\":\"undone\"}\n"));
+        struct journal_log log;
+        struct err err = {0};
+        assert_ok(journal_load(&s.env, "t", &log, &err), err);
+        assert_true(log.undone);
+        assert_int_equal(log.good_bytes, strlen(journal));
+        journal_log_release(&log);
         assert_nothing_open(&s);
         scratch_close(&s);
     }
