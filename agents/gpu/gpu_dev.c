@@ -7,7 +7,6 @@
 
 enum {
     RESULT_BYTES = 16,
-    BLOCKS_PER_SM = 4,
     POLL_SPINS = 2000, /* queries before the thread starts to sleep between them */
     POLL_MS = 1
 };
@@ -175,18 +174,18 @@ void gpu_dev_free(struct gpu_dev *dev, uint64_t *ptr)
 
 static unsigned grid(const struct gpu_dev *dev)
 {
-    return (unsigned)dev->sm_count * BLOCKS_PER_SM;
+    return (unsigned)dev->sm_count * GPU_DEV_BLOCKS_PER_SM;
 }
 
-static int read_result(struct gpu_dev *dev, uint64_t out[2], struct err *err)
+int gpu_dev_result_get(struct gpu_dev *dev, uint64_t words[2], struct err *err)
 {
-    int result = dev->cuda.copy_to_host(out, dev->result, RESULT_BYTES, dev->stream);
+    int result = dev->cuda.copy_to_host(words, dev->result, RESULT_BYTES, dev->stream);
     if (gpu_dev_check(dev, result, "cuMemcpyDtoHAsync", err) != 0)
         return -1;
     return gpu_dev_wait(dev, err);
 }
 
-static int write_result(struct gpu_dev *dev, const uint64_t words[2], struct err *err)
+int gpu_dev_result_set(struct gpu_dev *dev, const uint64_t words[2], struct err *err)
 {
     int result = dev->cuda.copy_to_device(dev->result, words, RESULT_BYTES, dev->stream);
     if (gpu_dev_check(dev, result, "cuMemcpyHtoDAsync", err) != 0)
@@ -199,9 +198,9 @@ int gpu_dev_fill(struct gpu_dev *dev, uint64_t ptr, size_t bytes, uint32_t seed,
 {
     uint64_t words[2] = {0, 0}, vectors = bytes / PTX_VECTOR_BYTES;
     void *args[] = {&ptr, &vectors, &seed, &dev->result};
-    if (write_result(dev, words, err) ||
+    if (gpu_dev_result_set(dev, words, err) ||
         gpu_dev_launch(dev, PTX_FILL, grid(dev), GPU_DEV_THREADS, 0, args, err) ||
-        read_result(dev, words, err))
+        gpu_dev_result_get(dev, words, err))
         return -1;
     if (sum)
         *sum = (uint32_t)words[0];
@@ -213,9 +212,9 @@ int gpu_dev_verify(struct gpu_dev *dev, uint64_t ptr, size_t bytes, uint32_t see
 {
     uint64_t words[2] = {0, UINT64_MAX}, vectors = bytes / PTX_VECTOR_BYTES;
     void *args[] = {&ptr, &vectors, &seed, &dev->result};
-    if (write_result(dev, words, err) ||
+    if (gpu_dev_result_set(dev, words, err) ||
         gpu_dev_launch(dev, PTX_VERIFY, grid(dev), GPU_DEV_THREADS, 0, args, err) ||
-        read_result(dev, words, err))
+        gpu_dev_result_get(dev, words, err))
         return -1;
     *diff = (struct gpu_dev_diff){.compared_bytes = vectors * PTX_VECTOR_BYTES,
                                   .wrong_words = words[0],
@@ -266,5 +265,17 @@ int gpu_dev_time(struct gpu_dev *dev, gpu_dev_work *work, void *ctx, unsigned wa
     if (!(ms > 0))
         return err_set(err, ERR_ENV, "the events of a timed run are %g ms apart", (double)ms);
     *seconds = (double)ms / 1000;
+    return 0;
+}
+
+int gpu_dev_time_wall(struct gpu_dev *dev, gpu_dev_work *work, void *ctx, unsigned warm_up,
+                      unsigned count, double *seconds, struct err *err)
+{
+    if (queue(dev, work, ctx, warm_up, err) != 0 || gpu_dev_wait(dev, err) != 0)
+        return -1;
+    int64_t began_ns = now_ns();
+    if (queue(dev, work, ctx, count, err) != 0 || gpu_dev_wait(dev, err) != 0)
+        return -1;
+    *seconds = (double)(now_ns() - began_ns) / 1e9;
     return 0;
 }

@@ -13,7 +13,7 @@
 #include "agents/gpu/ptx.h"
 #include "common/err.h"
 
-enum { GPU_DEV_THREADS = 512 };
+enum { GPU_DEV_THREADS = 512, GPU_DEV_BLOCKS_PER_SM = 4 };
 
 struct gpu_dev {
     struct cuda cuda;
@@ -26,7 +26,7 @@ struct gpu_dev {
     struct cuda_stream *stream, *second;
     struct cuda_event *start, *stop, *joined;
     volatile uint32_t *flag;      /* pinned, seen by the spinning kernel */
-    uint64_t flag_device, result; /* result: PTX_RESULT words of device memory */
+    uint64_t flag_device, result; /* result: two words of device memory */
 };
 
 /* ERR_ENV with dev->cause: no driver, no such GPU, no context, kernels refused.  What was opened is
@@ -46,6 +46,9 @@ int gpu_dev_wait(struct gpu_dev *dev, struct err *err);
 
 int gpu_dev_alloc(struct gpu_dev *dev, uint64_t *ptr, size_t bytes, struct err *err);
 void gpu_dev_free(struct gpu_dev *dev, uint64_t *ptr); /* 0 accepted */
+/* The two words that kernels add to (dev->result). */
+int gpu_dev_result_get(struct gpu_dev *dev, uint64_t words[2], struct err *err);
+int gpu_dev_result_set(struct gpu_dev *dev, const uint64_t words[2], struct err *err);
 /* Fill with the pattern; *sum (may be NULL) gets the exclusive or of all words. */
 int gpu_dev_fill(struct gpu_dev *dev, uint64_t ptr, size_t bytes, uint32_t seed, uint32_t *sum,
                  struct err *err);
@@ -63,5 +66,9 @@ typedef int gpu_dev_work(struct gpu_dev *dev, void *ctx, struct err *err);
 /* Queue `warm_up` and then `count` pieces; *seconds is the time of the `count`. */
 int gpu_dev_time(struct gpu_dev *dev, gpu_dev_work *work, void *ctx, unsigned warm_up,
                  unsigned count, double *seconds, struct err *err);
+/* The same by the host's clock and without holding the GPU back, for work that blocks the caller
+ * (copies of pageable memory). */
+int gpu_dev_time_wall(struct gpu_dev *dev, gpu_dev_work *work, void *ctx, unsigned warm_up,
+                      unsigned count, double *seconds, struct err *err);
 
 #endif

@@ -63,8 +63,11 @@ static int send_event(struct stage_ctx *ctx, const char *event, json_t *fields, 
 int stage_evidence(struct stage_ctx *ctx, const struct evidence *e, struct err *err)
 {
     json_t *body = evidence_body(e, err);
-    if (!body)
-        return -1;
+    return body ? stage_evidence_body(ctx, body, err) : -1;
+}
+
+int stage_evidence_body(struct stage_ctx *ctx, json_t *body, struct err *err)
+{
     json_t *fields = json_object();
     jsonx_set(fields, "body", body);
     return send_event(ctx, "evidence", fields, err);

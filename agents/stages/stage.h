@@ -35,6 +35,8 @@ int64_t stage_deadline_ms(const struct stage_ctx *ctx);        /* on the now_ms(
 
 /* Hand over one record.  ERR_DATA if it is malformed, ERR_ENV if the main process is gone. */
 int stage_evidence(struct stage_ctx *ctx, const struct evidence *e, struct err *err);
+/* The same for a body that evidence_body() made in another process; takes over the reference. */
+int stage_evidence_body(struct stage_ctx *ctx, json_t *body, struct err *err);
 /* Send an event ("endpoint", "ready", "progress"); takes over the reference to fields (an object
  * whose members are added to the event line; may be NULL). */
 int stage_event(struct stage_ctx *ctx, const char *event, json_t *fields, struct err *err);
