@@ -119,8 +119,8 @@ static size_t min3(size_t a, size_t b, size_t c)
     return least < c ? least : c;
 }
 
-/* Edits that turn a into b, where two neighbours that changed places count as one (the usual slip of
- * the fingers); at most 63 characters, longer words count as far apart. */
+/* Edits that turn a into b, where two neighbours that changed places count as one (the usual slip
+ * of the fingers); at most 63 characters, longer words count as far apart. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t na = strlen(a), nb = strlen(b), rows[3][64];

@@ -275,13 +275,21 @@ static int check_pin(struct ctl *c, json_t *pins, size_t node, const json_t *hel
     return -1;
 }
 
-/* What the agent found half done when it started is news for the operator. */
-static void tell_recovery(const struct ctl *c, size_t node, const json_t *hello)
+/* What the agent found half done when it started is news for the operator; a node that could not be
+ * put back is neither as before nor as planned and takes no further part. */
+static void tell_recovery(struct ctl *c, size_t node, const json_t *hello)
 {
     const json_t *recovery = json_object_get(hello, "recovery");
-    if (json_is_object(recovery))
+    if (!json_is_object(recovery))
+        return;
+    const char *text = jsonx_str_or(recovery, "text", "");
+    if (strcmp(jsonx_str_or(recovery, "action", ""), "open") != 0) {
         log_warn("%s: transaction %s had been broken off; %s", c->names[node],
-                 jsonx_str_or(recovery, "txn", "?"), jsonx_str_or(recovery, "text", ""));
+                 jsonx_str_or(recovery, "txn", "?"), text);
+        return;
+    }
+    c->active[node] = false;
+    ctl_outcome(c, node, "hello", "apply-failed", text);
 }
 
 static int pin_nodes(struct ctl *c, json_t *const hellos[], struct err *err)

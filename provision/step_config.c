@@ -127,8 +127,12 @@ static void tell_failed_item(struct ctl *c, size_t node, const json_t *data)
         ctl_outcome(c, node, "apply", "apply-failed", text);
         failed = true;
     }
-    bool undone = strcmp(jsonx_str_or(data, "state", ""), "undone") == 0;
-    if (undone && !failed)
+    const char *state = jsonx_str_or(data, "state", "");
+    if (strcmp(state, "open") == 0)
+        ctl_outcome(c, node, "apply", "apply-failed",
+                    "the node is neither as before nor as planned: an item could not be put back; "
+                    "mend its cause and run muster apply again");
+    if (strcmp(state, "undone") == 0 && !failed)
         ctl_outcome(c, node, "apply", "apply-failed", "the transaction was undone");
 }
 

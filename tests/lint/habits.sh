@@ -6,15 +6,6 @@ set -euo pipefail
 source_dir=${MUSTER_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 layers=(common fabric validate agents provision)
 
-# C sources without comments and string contents, so that neither is taken for code; lines stay.
-strip_c() {
-    perl -0777 -pe '
-        s{(/\*.*?\*/)|(//[^\n]*)|("(?:\\.|[^"\\\n])*")|(\x27(?:\\.|[^\x27\\\n])*\x27)}
-         { my $m = $&; my $q = substr($m, 0, 1);
-           my $lines = ($m =~ tr/\n//);
-           ($q eq "/" ? " " : $q . $q) . ("\n" x $lines) }gse' "$1"
-}
-
 # rule NAME KIND PATTERN MESSAGE: KIND c searches stripped C, shell and text search as written.
 rules=(
     "unsafe_copy|c|\\b(strcpy|strcat|sprintf|vsprintf|gets|strtok)[[:space:]]*\\(|has no length limit; use str_printf, strbuf or snprintf"
@@ -25,16 +16,29 @@ rules=(
     "notes|text|\\b(TODO|FIXME|XXX)\\b|is a note to self; do it or describe the limit"
 )
 
-# Prints FILE:LINE: TEXT for every hit of a rule in one file.
-search() {
-    local kind=$1 pattern=$2 file=$3 shown=$4
-    if [[ $kind == c ]]; then
-        strip_c "$file"
-    elif [[ $kind == shell ]]; then
-        sed -E 's/^[[:space:]]*#.*//' "$file"
-    else
-        cat "$file"
-    fi | grep -nE "$pattern" | sed "s|^|$shown:|"
+# FILE:LINE:TEXT of every line of the files named on standard input.  c: without comments and string
+# contents, so that neither is taken for code; shell: without comment lines.
+lines_of() {
+    perl -e '
+        my ($kind, $root) = @ARGV;
+        while (my $file = <STDIN>) {
+            chomp $file;
+            open(my $in, "<", $file) or die "$file: $!\n";
+            local $/;
+            my $text = <$in>;
+            if ($kind eq "c") {
+                $text =~ s{(/\*.*?\*/)|(//[^\n]*)|("(?:\\.|[^"\\\n])*")|(\x27(?:\\.|[^\x27\\\n])*\x27)}
+                 { my $m = $&; my $q = substr($m, 0, 1);
+                   my $lines = ($m =~ tr/\n//);
+                   ($q eq "/" ? " " : $q . $q) . ("\n" x $lines) }gse;
+            }
+            my ($name, $number) = (substr($file, length($root) + 1), 0);
+            for my $line (split(/\n/, $text)) {
+                $number++;
+                $line =~ s/^\s*#.*// if $kind eq "shell";
+                print "$name:$number:$line\n";
+            }
+        }' "$1" "$2"
 }
 
 list_files() {
@@ -59,18 +63,22 @@ list_files() {
 }
 
 check_tree() {
-    local root=$1 rule name kind pattern message file hit bad=0
+    local root=$1 rule name kind pattern message hits bad=0 made
+    made=$(mktemp -d)
+    for kind in c shell text; do
+        list_files "$kind" "$root" | lines_of "$kind" "$root" >"$made/$kind"
+    done
     for rule in "${rules[@]}"; do
         name=${rule%%|*} rule=${rule#*|}
         kind=${rule%%|*} rule=${rule#*|}
         message=${rule##*|} pattern=${rule%|*}
-        while IFS= read -r file; do
-            while IFS= read -r hit; do
-                echo "$hit  <- $name: $message"
-                bad=1
-            done < <(search "$kind" "$pattern" "$file" "${file#"$root"/}")
-        done < <(list_files "$kind" "$root")
+        hits=$(perl -ne 'BEGIN { $p = shift } my ($f, $n, $t) = split(/:/, $_, 3);
+            chomp $t; print "$f:$n: $t\n" if $t =~ /$p/' "$pattern" "$made/$kind")
+        [[ -z $hits ]] && continue
+        sed "s/\$/  <- $name: ${message//\//\\/}/" <<<"$hits"
+        bad=1
     done
+    rm -r "$made"
     return $bad
 }
 

@@ -181,7 +181,7 @@ static void complains_exactly(void **state)
         const struct opt_command *command;
         const char *words, *message;
     } bad[] = {
-        {&apply, "--chekc", "apply: unknown option '--chekc'; --help lists the options"},
+        {&apply, "--chekc", "apply: unknown option '--chekc'; did you mean '--check'?"},
         {&apply, "--chek", "apply: unknown option '--chek'; did you mean '--check'?"},
         {&apply, "--paralel=8", "apply: unknown option '--paralel'; did you mean '--parallel'?"},
         {&apply, "-x", "apply: unknown option '-x'; --help lists the options"},
