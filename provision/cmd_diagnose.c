@@ -114,7 +114,7 @@ static void print_answer(const json_t *answer)
 static int run_diagnose(void *settings, int count, char **operands)
 {
     const struct settings *s = settings;
-    static char dash[] = "-";
+    char dash[] = "-";
     char *only[] = {dash};
     char **names = count > 0 ? operands : only;
     int files = count > 0 ? count : 1, status = BAD_INPUT_STATUS;

@@ -15,7 +15,8 @@
 enum diag_role {
     DIAG_FAULT,   /* something is wrong or suspicious */
     DIAG_CONTEXT, /* says something about the situation, good nor bad */
-    DIAG_BENIGN,  /* looks like a fault and is none */
+    DIAG_BENIGN,  /* looks like a fault and is none: all is well */
+    DIAG_NOTICE,  /* looks like a fault and is none, and says nothing else */
     DIAG_WORKS    /* shows something to work */
 };
 

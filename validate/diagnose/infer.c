@@ -12,6 +12,7 @@
 
 enum {
     SUSPICION_RANK = 45,
+    WORKS_SHOWN = 6,
     NEEDS_MAX = 16,
     EVIDENCE_MAX = 8,
     PER_FINDING_MAX = 3,
@@ -220,7 +221,8 @@ static json_t *benign_of(const struct diag *d, const json_t *skip)
     json_t *list = json_array();
     for (size_t i = 0; i < DIAG_ID__COUNT; i++) {
         const struct diag_finding *f = &d->found[i];
-        if (diag_role_of((enum diag_id)i) != DIAG_BENIGN || f->kept == 0)
+        enum diag_role role = diag_role_of((enum diag_id)i);
+        if ((role != DIAG_BENIGN && role != DIAG_NOTICE) || f->kept == 0)
             continue;
         if (json_array_size(list) < BENIGN_MAX && !listed(list, &f->hits[0]) &&
             !listed(skip, &f->hits[0]))
@@ -266,37 +268,58 @@ static void put_tools(json_t *out, const struct diag *d)
     strbuf_release(&names);
 }
 
-static void put_ok(json_t *out, const struct diag *d)
+static bool has_benign(const struct diag *d)
+{
+    for (size_t i = 0; i < DIAG_ID__COUNT; i++)
+        if (diag_role_of((enum diag_id)i) == DIAG_BENIGN && d->found[i].seen > 0)
+            return true;
+    return false;
+}
+
+/* What an "ok" says; lines that look like a fault are all there is when nothing else works. */
+static char *ok_text(const json_t *works, bool idle)
 {
     struct strbuf text = {0};
+    size_t count = json_array_size(works);
     strbuf_puts(&text, "Healthy, no fault: ");
+    for (size_t i = 0; i < count && i < WORKS_SHOWN; i++)
+        strbuf_printf(&text, "%s%s", i ? "; " : "", json_string_value(json_array_get(works, i)));
+    if (count > WORKS_SHOWN)
+        strbuf_printf(&text, "; and %zu more of the like", count - WORKS_SHOWN);
+    if (idle)
+        strbuf_printf(
+            &text,
+            "%sthe GPU is idle and lowers the speed of its PCIe link to save power, which is "
+            "normal",
+            count ? "; " : "");
+    else if (count == 0)
+        strbuf_puts(&text, "the lines that look like one are none (see benign)");
+    strbuf_puts(&text, ".");
+    return text.data;
+}
+
+static void put_ok(json_t *out, const struct diag *d)
+{
     const json_t *works = json_object_get(out, "works");
     bool idle = diag_has(d, DIAG_pcie_gpu_slow);
-    for (size_t i = 0; i < json_array_size(works) && i < 6; i++)
-        strbuf_printf(&text, "%s%s", i ? "; " : "", json_string_value(json_array_get(works, i)));
-    if (idle)
-        strbuf_printf(&text,
-                      "%sthe GPU is idle and lowers the speed of its PCIe link to save power, "
-                      "which is normal",
-                      json_array_size(works) ? "; " : "");
-    strbuf_puts(&text, ".");
+    AUTO(free_str) char *text = ok_text(works, idle);
+    enum diag_role shown = json_array_size(works) > 0 || idle ? DIAG_WORKS : DIAG_BENIGN;
     enum diag_id ids[DIAG_ID__COUNT];
     size_t count = 0;
     for (size_t i = 0; i < DIAG_ID__COUNT; i++)
-        if (diag_has(d, (enum diag_id)i) && diag_role_of((enum diag_id)i) == DIAG_WORKS)
+        if (diag_has(d, (enum diag_id)i) && diag_role_of((enum diag_id)i) == shown)
             ids[count++] = (enum diag_id)i;
     if (idle)
         ids[count++] = DIAG_pcie_gpu_slow;
     jsonx_set_str(out, "cause_code", DIAGNOSE_OK);
     jsonx_set_str(out, "title", "no fault");
     jsonx_set_str(out, "severity", "ok");
-    jsonx_set_str(out, "diagnosis", text.data);
+    jsonx_set_str(out, "diagnosis", text);
     jsonx_set_str(
         out, "remedy",
         idle ? "None; read LnkSta (or pcie.link.gen.current) again under load before judging it."
              : "None.");
     jsonx_set(out, "evidence", evidence_of(d, ids, count));
-    strbuf_release(&text);
 }
 
 /* NCCL writes Init START and then, in time, Init COMPLETE. */
@@ -348,7 +371,7 @@ json_t *diag_infer(const struct diag *d)
     if (count > 0)
         put_cause(out, d, &held[0]);
     else if (!d->gave_up && !diag_has(d, DIAG_alarm) && !is_unfinished(d) &&
-             (json_array_size(json_object_get(out, "works")) > 0 || idle))
+             (json_array_size(json_object_get(out, "works")) > 0 || idle || has_benign(d)))
         put_ok(out, d);
     else
         put_cannot_tell(out, d);

@@ -166,6 +166,8 @@ static void take_rows(struct nvsmi *s, struct diag *d, const struct diag_line *l
 static void take_reason(struct diag *d, const struct diag_line *line, const char *gpu,
                         const char *key, const char *value)
 {
+    if (strcasecmp(key, "HW Slowdown") == 0 && strncasecmp(value, "Not", 3) == 0)
+        diag_find(d, DIAG_throttle_none, line, "gpu", gpu, NULL);
     if (strncasecmp(value, "Active", 6) != 0)
         return;
     if (strncasecmp(key, "HW ", 3) == 0)
