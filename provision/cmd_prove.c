@@ -14,7 +14,7 @@
 struct settings {
     int64_t hosts, rails, trials, seed, tests, repeats;
     const char *topology, *fault;
-    bool json, markdown, list;
+    bool json, markdown, list, other_tables;
 };
 
 static const struct opt_row rows[] = {
@@ -33,6 +33,9 @@ static const struct opt_row rows[] = {
      offsetof(struct settings, tests), 1, 100000},
     {OPT_INT, "repeats", 0, "N", "repeats of what failed once and then passed (8)",
      offsetof(struct settings, repeats), 1, 10000},
+    {OPT_FLAG, "other-tables", 0, NULL,
+     "traffic takes other routes than the search assumes: what wrong forwarding tables cost",
+     offsetof(struct settings, other_tables), 0, 0},
     {OPT_FLAG, "json", 0, NULL, "print JSON", offsetof(struct settings, json), 0, 0},
     {OPT_FLAG, "markdown", 0, NULL, "print a page for the documentation",
      offsetof(struct settings, markdown), 0, 0},
@@ -181,6 +184,9 @@ static void print_conditions(const json_t *result)
         jsonx_str_or(result, "fabric", "?"), (long long)jsonx_int_or(screen, "rounds", 0),
         (long long)jsonx_int_or(screen, "exercised", 0),
         (long long)jsonx_int_or(screen, "directed_edges", 0));
+    if (!jsonx_bool_or(result, "tables_known", true))
+        puts("- **The traffic takes other routes than the search assumes**: what forwarding tables "
+             "that are wrong cost.");
     printf("- Conditions: a host straggles in %g of the moments and does not answer in %g; at most "
            "%lld tests per trial, %lld repeats of what failed once. Both chances are assumed.\n",
            json_number_value(json_object_get(c, "straggler")),
@@ -213,10 +219,11 @@ static void print_markdown(const struct settings *s, const json_t *result)
 {
     printf("## %s\n\n", jsonx_str_or(result, "fabric", "?"));
     printf("**SIMULATED: no figure of this section was measured on hardware.** Made by `muster "
-           "prove --hosts %lld --rails %lld --topology %s --trials %lld --seed %lld%s%s "
+           "prove --hosts %lld --rails %lld --topology %s --trials %lld --seed %lld%s%s%s "
            "--markdown`.\n\n",
            (long long)s->hosts, (long long)s->rails, s->topology, (long long)s->trials,
-           (long long)s->seed, s->fault ? " --fault " : "", s->fault ? s->fault : "");
+           (long long)s->seed, s->fault ? " --fault " : "", s->fault ? s->fault : "",
+           s->other_tables ? " --other-tables" : "");
     print_conditions(result);
     print_legend();
     printf("\n|");
@@ -233,7 +240,7 @@ static int run_prove(void *settings, int count, char **operands)
     struct settings *s = settings;
     struct err err = {0};
     json_auto_t *result = NULL;
-    AUTO(fabric_graph_drop) struct fabric_graph *g = NULL;
+    AUTO(fabric_graph_drop) struct fabric_graph *g = NULL, *real = NULL;
     (void)count;
     (void)operands;
     if (s->list) {
@@ -248,7 +255,12 @@ static int run_prove(void *settings, int count, char **operands)
         .limits = {.tests = (size_t)s->tests, .repeats = (unsigned)s->repeats},
         .conditions = sim_usual,
         .progress = show_progress};
-    if (build(s, &g, &err) != 0 || prove_run(g, &p, &result, &err) != 0)
+    if (build(s, &g, &err) != 0 || (s->other_tables && build(s, &real, &err) != 0))
+        return ctl_fail(&err);
+    if (real)
+        fabric_build_renumber(real, p.seed);
+    p.real = real;
+    if (prove_run(g, &p, &result, &err) != 0)
         return ctl_fail(&err);
     if (s->json)
         cmd_print_json(result);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "common/util.h"
+#include "validate/schedule.h"
 
 static const double nic_bps = 400e9, pcie_bps = 512e9, nvlink_bps = 3600e9;
 
@@ -161,4 +162,14 @@ int fabric_build_torus(size_t x, size_t y, size_t z, struct fabric_graph **out, 
         return -1;
     *out = STEAL(g);
     return 0;
+}
+
+void fabric_build_renumber(struct fabric_graph *g, uint64_t seed)
+{
+    size_t endpoints = g->hosts * g->rails;
+    size_t *order = mem_zero(endpoints, sizeof *order);
+    schedule_shuffle(seed, endpoints, order);
+    for (size_t e = 0; e < endpoints; e++)
+        g->place_of[e] = (uint32_t)order[e];
+    free(order);
 }

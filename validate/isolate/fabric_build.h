@@ -18,4 +18,8 @@ int fabric_build_fat_tree(size_t hosts, size_t rails, size_t down, struct fabric
  * ERR_USAGE: a side of 0, or more hops than FABRIC_MAX_HOPS. */
 int fabric_build_torus(size_t x, size_t y, size_t z, struct fabric_graph **out, struct err *err);
 
+/* Other forwarding tables on the same fabric: destinations are numbered in another order.  For
+ * proofs of what it costs when the tables are not those that the search assumes. */
+void fabric_build_renumber(struct fabric_graph *g, uint64_t seed);
+
 #endif

@@ -168,5 +168,6 @@ json_t *isolate_report(const struct isolate_result *r, const struct next_limits 
     jsonx_set(out, "silent", silent);
     jsonx_set(out, "tests", tests);
     jsonx_set_bool(out, "limited", r->limited);
+    jsonx_set_bool(out, "routes_doubtful", r->answer->doubtful);
     return out;
 }

@@ -24,7 +24,7 @@ void isolate_result_destroy(struct isolate_result *r);
 
 /* {"faults":[{"state","candidates":[{"part","kind","belief","rate_left","intermittent"}],
  *   "confidence","fails","moments","evidence":[TEXT],"advice"}],"silent":[NODE],
- *  "tests":{"screen","follow_up","measurements"},"limited"}.  A new reference. */
+ *  "tests":{"screen","follow_up","measurements"},"limited","routes_doubtful"}.  A new reference. */
 json_t *isolate_report(const struct isolate_result *r, const struct next_limits *limits);
 
 #endif

@@ -50,6 +50,7 @@ struct measure_plan {
     size_t flow_count;
     struct measure_item *items;
     size_t item_count;
+    bool quiet;       /* few flows: what fails here did not fail by sharing a link */
     unsigned repeats; /* each item is measured so often, one after the other; at least 1 */
     const char *why;  /* for the log: a constant string */
 };

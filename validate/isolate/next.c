@@ -109,7 +109,7 @@ static void sign(struct view *v, const unsigned char crossed[])
 
 /* Greedy: each pick is the one that tells most beside those already taken. */
 static size_t pick(struct next *n, struct round *r, const struct solve_fault *f,
-                   const struct next_pool *pool, bool repeat_first)
+                   const struct next_pool *pool, bool repeat_first, size_t most)
 {
     struct view v = view_of(f);
     crossings *crossed = cross_pool(n->g, f, &v, pool);
@@ -119,7 +119,7 @@ static size_t pick(struct next *n, struct round *r, const struct solve_fault *f,
         sign(&v, crossed[0]);
         picks++;
     }
-    while (picks < PICKS_MAX) {
+    while (picks < most) {
         double now = entropy(&v, NULL), best_gain = least_gain;
         size_t best = pool->count;
         for (size_t p = 0; p < pool->count; p++) {
@@ -179,6 +179,8 @@ enum next_state next_state_of(const struct next *n, const struct observe *o,
 {
     if (solve_is_convicted(f))
         return NEXT_SETTLED;
+    if (f->doubtful)
+        return NEXT_OPEN;
     return passes_since(o, f) >= n->limits.repeats ? NEXT_DROPPED : NEXT_OPEN;
 }
 
@@ -196,8 +198,10 @@ static bool *bad_endpoints(const struct fabric_graph *g, const struct observe *o
 }
 
 static void plan_fault(struct next *n, const struct observe *o, const struct solve_fault *f,
-                       const bool bad[], struct round *r)
+                       const bool bad[], size_t most, struct round *r)
 {
+    if (f->doubtful)
+        return; /* more measurements over unknown ways would not settle it */
     bool convicted = solve_is_convicted(f);
     unsigned passes = convicted ? 0 : passes_since(o, f);
     if (!convicted && passes >= n->limits.repeats)
@@ -212,7 +216,7 @@ static void plan_fault(struct next *n, const struct observe *o, const struct sol
     }
     struct next_pool *pool = mem_zero(1, sizeof *pool);
     next_pool_fill(pool, o, f, bad, &n->rng);
-    size_t picks = pick(n, r, f, pool, !convicted);
+    size_t picks = pick(n, r, f, pool, !convicted, most);
     if (picks > 0 && convicted && f->suspects[0].sometimes && r->plan->repeats < SOMETIMES_REPEATS)
         r->plan->repeats = SOMETIMES_REPEATS;
     free(pool);
@@ -223,10 +227,12 @@ void next_plan(struct next *n, const struct observe *o, const struct solve_answe
 {
     struct round r = {.plan = plan, .taken = mem_zero(n->g->hosts * n->g->rails, 1)};
     bool *bad = bad_endpoints(n->g, o, a);
-    *plan = (struct measure_plan){.why = "what splits the suspects best"};
+    *plan = (struct measure_plan){.why = "what splits the suspects best", .quiet = true};
+    /* With many suspicions the round stays quiet by repeating alone. */
+    size_t most = a->fault_count > FAULTS_AT_ONCE ? 1 : PICKS_MAX;
     for (size_t i = 0, open = 0; i < a->fault_count && open < FAULTS_AT_ONCE; i++) {
         size_t before = plan->item_count;
-        plan_fault(n, o, &a->faults[i], bad, &r);
+        plan_fault(n, o, &a->faults[i], bad, most, &r);
         open += plan->item_count > before;
     }
     if (o->tests + plan->repeats > n->limits.tests)

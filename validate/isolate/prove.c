@@ -137,7 +137,8 @@ static int run_trial(const struct bench *b, const struct faults_row *fault, stru
     if (fault && (t.planted_count = faults_place(fault, b->g, b->screen, &rng, planted)) == 0)
         return 0;
     struct sim sim;
-    sim_open(&sim, b->g, &b->settings->conditions, rng_next(&rng));
+    sim_open(&sim, b->settings->real ? b->settings->real : b->g, &b->settings->conditions,
+             rng_next(&rng));
     for (size_t i = 0; i < t.planted_count; i++)
         sim_plant(&sim, &planted[i]);
     struct measure_backend backend = sim_backend(&sim);
@@ -227,6 +228,7 @@ static json_t *head(const struct bench *b)
     jsonx_set_int(out, "rails", (int64_t)b->g->rails);
     jsonx_set_int(out, "seed", (int64_t)s->seed);
     jsonx_set_int(out, "trials", (int64_t)s->trials);
+    jsonx_set_bool(out, "tables_known", !s->real);
     jsonx_set_int(screen, "rounds", (int64_t)b->screen->count);
     jsonx_set_int(screen, "directed_edges", (int64_t)b->screen->edges);
     jsonx_set_int(screen, "exercised", (int64_t)b->screen->exercised);

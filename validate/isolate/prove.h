@@ -6,7 +6,9 @@
  *   wide    something planted is among the named, but not all is found or more is named
  *   wrong   a conviction that names no planted part
  *   missed  no conviction
- * and the number of tests counts every round and every repeat. */
+ * "found" below means convicted.  The search knows the routes of its graph; with settings.real the
+ * simulated traffic takes other ones, which shows what wrong or missing forwarding tables cost.
+ * The number of tests counts every round and every repeat. */
 #ifndef MUSTER_VALIDATE_ISOLATE_PROVE_H
 #define MUSTER_VALIDATE_ISOLATE_PROVE_H
 
@@ -19,6 +21,7 @@ struct prove_settings {
     const char *only; /* one kind of fault ("healthy" for none), or NULL for all */
     struct next_limits limits;
     struct sim_conditions conditions;
+    const struct fabric_graph *real; /* whose routes traffic takes; NULL: those the search knows */
     void (*progress)(void *ctx, const char *kind); /* may be NULL */
     void *ctx;
 };

@@ -329,6 +329,7 @@ static void take_out(struct search *s, struct solve_answer *a)
         fault->evidence[fault->fails++] = s->fails[i];
         fault->rounds += s->o->records[s->fails[i]].test != last_test;
         last_test = s->o->records[s->fails[i]].test;
+        fault->quiet += s->o->rounds[s->o->records[s->fails[i]].round]->plan.quiet;
     }
     weigh(s, fault, best);
     for (size_t i = 0; i < s->fail_count; i++)
@@ -344,6 +345,29 @@ static bool all_explained(const struct search *s)
     return true;
 }
 
+static bool rests_on_pairs(const struct observe *o, const struct solve_fault *f)
+{
+    for (size_t i = 0; i < f->fails; i++) {
+        const struct observe_record *r = &o->records[f->evidence[i]];
+        enum measure_probe probe =
+            o->rounds[r->round]->plan.flows[observe_item(o, r)->first_flow].probe;
+        if (measure_probe_row(probe)->scope == MEASURE_NET)
+            return true;
+    }
+    return false;
+}
+
+static void doubt(const struct observe *o, struct solve_answer *a)
+{
+    size_t endpoints = o->g->hosts * o->g->rails, count = 0;
+    size_t believable = endpoints / 50 < 4 ? 4 : endpoints / 50 > 24 ? 24 : endpoints / 50;
+    for (size_t i = 0; i < a->fault_count; i++)
+        count += rests_on_pairs(o, &a->faults[i]);
+    a->doubtful = count > believable;
+    for (size_t i = 0; i < a->fault_count && a->doubtful; i++)
+        a->faults[i].doubtful = rests_on_pairs(o, &a->faults[i]);
+}
+
 struct solve_answer *solve_run(const struct observe *o)
 {
     struct solve_answer *a = mem_zero(1, sizeof *a);
@@ -356,6 +380,7 @@ struct solve_answer *solve_run(const struct observe *o)
         take_out(&s, a);
     }
     close_search(&s);
+    doubt(o, a);
     return a;
 }
 
@@ -371,7 +396,8 @@ void solve_answer_destroy(struct solve_answer *a)
 
 bool solve_is_convicted(const struct solve_fault *f)
 {
-    return f->suspect_count > 0 && 1 - f->chance >= solve_conviction && f->rounds >= 2;
+    return f->suspect_count > 0 && 1 - f->chance >= solve_conviction && f->rounds >= 2 &&
+           f->quiet > 0 && !f->doubtful;
 }
 
 size_t solve_named(const struct solve_fault *f)

@@ -59,19 +59,26 @@ struct solve_fault {
     size_t suspect_count;
     double chance;      /* belief that nothing is at fault: stragglers */
     unsigned rounds;    /* distinct moments (rounds or repeats) in which it showed */
+    unsigned quiet;     /* of them in quiet rounds */
     unsigned fails;     /* failed measurements that it explains */
     uint32_t *evidence; /* fails record numbers */
+    bool doubtful;      /* rests on pairs, and the answer is doubtful */
 };
 
 struct solve_answer {
     struct solve_fault *faults;
     size_t fault_count;
+    bool doubtful; /* more separate faults between hosts than a fabric has: the ways are not those
+                    * that the graph says, and flows that share links look like faults.  Then
+                    * nothing that rests on pairs is convicted. */
 };
 
 struct solve_answer *solve_run(const struct observe *o);
 void solve_answer_destroy(struct solve_answer *a);
 
-/* A fault is convicted when its belief against chance is at least this. */
+/* A fault is convicted when its belief against chance is at least this, it showed in two moments,
+ * and in one of them hardly anything else ran: flows that share a link on ways that the search does
+ * not know (wrong tables) look like faults in a full round, not in a quiet one. */
 extern const double solve_conviction;
 /* Suspects whose belief is at least the first one's times this are named. */
 extern const double solve_named_share;
