@@ -75,11 +75,11 @@ int hash_file(const char *path, struct hash *out, struct err *err)
 void hash_hex(const struct hash *h, char out[static HASH_HEX_BYTES])
 {
     static const char digits[] = "0123456789abcdef";
-    for (int i = 0; i < HASH_BYTES; i++) {
+    for (size_t i = 0; i < HASH_BYTES; i++) {
         out[2 * i] = digits[h->bytes[i] >> 4];
         out[2 * i + 1] = digits[h->bytes[i] & 15];
     }
-    out[2 * HASH_BYTES] = '\0';
+    out[HASH_HEX_BYTES - 1] = '\0';
 }
 
 static int hex_value(char c)
@@ -96,9 +96,9 @@ static int hex_value(char c)
 int hash_from_hex(const char *hex, struct hash *out)
 {
     struct hash h;
-    if (strlen(hex) != 2 * HASH_BYTES)
+    if (strlen(hex) != HASH_HEX_BYTES - 1)
         return -1;
-    for (int i = 0; i < HASH_BYTES; i++) {
+    for (size_t i = 0; i < HASH_BYTES; i++) {
         int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
         if (high < 0 || low < 0)
             return -1;
@@ -125,8 +125,8 @@ char *base64_encode(const void *data, size_t len)
                          (uint32_t)(left > 2 ? in[i + 2] : 0);
         *p++ = alphabet[group >> 18 & 63];
         *p++ = alphabet[group >> 12 & 63];
-        *p++ = left > 1 ? alphabet[group >> 6 & 63] : '=';
-        *p++ = left > 2 ? alphabet[group & 63] : '=';
+        *p++ = (char)(left > 1 ? alphabet[group >> 6 & 63] : '=');
+        *p++ = (char)(left > 2 ? alphabet[group & 63] : '=');
     }
     return out;
 }

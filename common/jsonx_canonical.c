@@ -79,7 +79,7 @@ static void put_array(struct strbuf *out, const json_t *arr)
 }
 
 /* Depth is bounded by the parser's limit, and values made here are flat. */
-static void put(struct strbuf *out, const json_t *value) // NOLINT(misc-no-recursion)
+static void put(struct strbuf *out, const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
