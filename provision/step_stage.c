@@ -12,7 +12,7 @@
 #include "common/util.h"
 #include "provision/steps.h"
 
-enum { INVENTORY_MS = 60000, STAGE_GRACE_MS = 10000 };
+enum { INVENTORY_MS = 60000, GPU_STAGE_MS = 180000, STAGE_GRACE_MS = 10000 };
 
 void step_take_evidence(struct ctl *c, size_t node, const json_t *event)
 {
@@ -53,11 +53,28 @@ void step_token(char token[static 65])
     hash_hex(&secret, token);
 }
 
-static json_t *make_inventory(struct ctl *c, size_t node, void *ctx)
+/* A stage that each node runs by itself. */
+struct node_stage {
+    const char *name;
+    unsigned deadline_ms;
+    bool needs_gpu; /* asked of nodes only whose facts show a GPU, or that one is on the bus */
+};
+
+static bool has_gpu(const struct ctl *c, size_t node)
 {
-    (void)node;
-    (void)ctx;
-    return step_stage_request("inventory", step_stage_params(c, "inventory"), INVENTORY_MS);
+    const json_t *facts = json_object_get(c->facts, c->names[node]);
+    const json_t *gpus = json_object_get(facts, "gpus");
+    const char *reason = jsonx_str_or(gpus, "reason", "");
+    return json_array_size(json_object_get(gpus, "devices")) > 0 ||
+           (json_is_object(gpus) && strcmp(reason, "no NVIDIA GPU on the PCI bus") != 0);
+}
+
+static json_t *make_node_stage(struct ctl *c, size_t node, void *ctx)
+{
+    const struct node_stage *stage = ctx;
+    if (stage->needs_gpu && !has_gpu(c, node))
+        return NULL; /* the ledger says that the hardware is not here */
+    return step_stage_request(stage->name, step_stage_params(c, stage->name), stage->deadline_ms);
 }
 
 static void take_event(void *ctx, struct fleet *f, size_t node, const json_t *event)
@@ -67,28 +84,31 @@ static void take_event(void *ctx, struct fleet *f, size_t node, const json_t *ev
     step_take_evidence(call->c, node, event);
 }
 
-static int step_inventory(struct ctl *c, struct err *err)
+static int run_node_stage(struct ctl *c, const struct node_stage *stage)
 {
-    (void)err;
-    struct ctl_request request = {.step = "inventory",
+    struct node_stage own = *stage;
+    struct ctl_request request = {.step = own.name,
                                   .cause = "stage-failed",
-                                  .make = make_inventory,
+                                  .make = make_node_stage,
                                   .on_event = take_event,
-                                  .timeout_ms = INVENTORY_MS + STAGE_GRACE_MS};
+                                  .timeout_ms = own.deadline_ms + STAGE_GRACE_MS,
+                                  .ctx = &own};
     ctl_call(c, &request);
     return 0;
 }
 
+/* In the order of the run.  Stages between nodes have a function of their own. */
 static const struct {
-    const char *name;
+    struct node_stage node;
     int (*run)(struct ctl *c, struct err *err);
 } stages[] = {
-    {"inventory", step_inventory},
-    {"pairs", step_pairs},
-    {"allreduce-cluster", step_allreduce},
+    {{"inventory", INVENTORY_MS, false}, NULL}, {{"gpu", GPU_STAGE_MS, true}, NULL},
+    {{"pcie", GPU_STAGE_MS, true}, NULL},       {{"shm", GPU_STAGE_MS, true}, NULL},
+    {{"pairs", 0, false}, step_pairs},          {{"allreduce-cluster", 0, false}, step_allreduce},
 };
 
-const char *const step_stage_names[] = {"inventory", "pairs", "allreduce-cluster", NULL};
+const char *const step_stage_names[] = {"inventory",         "gpu", "pcie", "shm", "pairs",
+                                        "allreduce-cluster", NULL};
 _Static_assert(ARRAY_LEN(step_stage_names) == ARRAY_LEN(stages) + 1, "one name per stage");
 
 /* Whether the comma-separated list names the stage; NULL means all. */
@@ -114,8 +134,8 @@ static int check_names(const char *only, struct err *err)
         const char *near = known ? NULL : str_nearest(name, step_stage_names);
         if (!known)
             return err_set(err, ERR_USAGE,
-                           "--stages: '%s' is not a stage that can be run (inventory, pairs, "
-                           "allreduce-cluster)%s%s%s",
+                           "--stages: '%s' is not a stage that can be run (inventory, gpu, pcie, "
+                           "shm, pairs, allreduce-cluster)%s%s%s",
                            name, near ? "; did you mean '" : "", near ? near : "",
                            near ? "'?" : "");
     }
@@ -142,16 +162,17 @@ static json_t *node_states(const struct ctl *c, const bool *before)
 
 static int run_stage(struct ctl *c, size_t stage, struct err *err)
 {
-    AUTO(free_str) char *step = str_printf("stage:%s", stages[stage].name);
+    AUTO(free_str) char *step = str_printf("stage:%s", stages[stage].node.name);
     if (stage_done(c, step)) {
-        log_info("%s: already measured in this run", stages[stage].name);
+        log_info("%s: already measured in this run", stages[stage].node.name);
         return 0;
     }
     bool *before = mem_zero(c->count, sizeof *before);
     memcpy(before, c->active, c->count * sizeof *before);
     int status = run_note(&c->run, step, "begin", NULL, err);
     if (status == 0)
-        status = stages[stage].run(c, err);
+        status =
+            stages[stage].run ? stages[stage].run(c, err) : run_node_stage(c, &stages[stage].node);
     if (status == 0) {
         json_auto_t *nodes = node_states(c, before);
         status = run_note(&c->run, step, "done", nodes, err);
@@ -165,7 +186,7 @@ int step_stages(struct ctl *c, const char *only, struct err *err)
     if (check_names(only, err) != 0)
         return -1;
     for (size_t i = 0; i < ARRAY_LEN(stages); i++)
-        if (wanted(only, stages[i].name) && run_stage(c, i, err) != 0)
+        if (wanted(only, stages[i].node.name) && run_stage(c, i, err) != 0)
             return -1;
     return 0;
 }

@@ -102,10 +102,10 @@ static void what_exists_and_is_not_exercised_is_told(void **state)
         const char *require, *facts, *subject, *stage, *check, *cause, *reason;
         bool required;
     } rows[] = {
-        {"[\"inventory\"]", gpus, "n1/gpu:1", "gpu", "exercised", "gpu-not-measured",
-         "H200 (GPU-b): no measurement of this version exercises GPUs", false},
-        {"[\"gpu\"]", gpus, "n1/gpu:0", "gpu", "exercised", "gpu-not-measured",
-         "H200 (GPU-a): no measurement of this version exercises GPUs", true},
+        {"[\"inventory\"]", gpus, "n1/gpu:1", "gpu", "gpu_run", "not-run",
+         "no measurement of n1/gpu:1 in this run (check gpu_run)", false},
+        {"[\"gpu\"]", gpus, "n1/gpu:0", "gpu", "gpu_run", "not-run",
+         "no measurement of n1/gpu:0 in this run (check gpu_run)", true},
         {"[\"link\"]", gpus, "n1/hca:mlx5_0/1", "link", "exercised", "stage-missing",
          "port is ACTIVE, 400 Gb/sec; no measurement of this version exercises RDMA ports", true},
         {"\"all\"", gpus, "n1", "nvlink", "coverage", "stage-missing",
