@@ -12,8 +12,8 @@ const char *const site_stages[] = {
 };
 const char *const site_fabric_kinds[] = {"ethernet", "infiniband", "roce", "efa", NULL};
 static const char *const become_words[] = {"none", "sudo", NULL};
-static const char *const routing_words[] = {"minhop", "updn",       "dnup",   "ftree", "lash",
-                                            "dor",    "torus-2QoS", "dfsssp", "sssp",  NULL};
+static const char *const routing_words[] = {"minhop",     "updn", "dnup",   "ftree", "lash", "dor",
+                                            "torus-2QoS", "nue",  "dfsssp", "sssp",  NULL};
 
 enum { SECOND_MS = 1000, MINUTE_MS = 60 * SECOND_MS };
 static const int64_t year_ms = INT64_C(366) * 24 * 60 * MINUTE_MS;
@@ -124,6 +124,11 @@ static const struct site_key rows[] = {
      .type = SITE_CHOICE,
      .choices = routing_words,
      .doc = "routing engine of the subnet manager (InfiniBand)"},
+    {.section = "fabric",
+     .key = "subnet",
+     .type = SITE_VARS,
+     .doc = "details of the subnet manager, partitions and QoS (InfiniBand); `muster fabric "
+            "sm-config` checks them"},
 
     {.section = "node",
      .key = "names",
