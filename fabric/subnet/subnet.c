@@ -148,6 +148,8 @@ char *subnet_link_text(const struct subnet *s, int node, unsigned port)
     const struct subnet_port *p = &s->nodes[node].ports[port];
     if (p->peer_node < 0)
         return subnet_port_text(s, node, port);
+    if (p->peer_node < node || (p->peer_node == node && p->peer_port < port))
+        return subnet_link_text(s, p->peer_node, p->peer_port);
     return str_printf("%s port %u <-> %s port %u", s->nodes[node].name, port,
                       s->nodes[p->peer_node].name, p->peer_port);
 }

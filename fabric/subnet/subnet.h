@@ -96,7 +96,8 @@ const char *subnet_state_name(enum subnet_port_state state);
 const char *subnet_phys_name(unsigned phys);
 const char *subnet_sm_state_name(enum subnet_sm_state state);
 
-/* "leaf001 port 3"; "leaf001 port 3 <-> spine001 port 1".  The caller frees. */
+/* "leaf001 port 3"; "leaf001 port 3 <-> spine001 port 1", the same text from either end.  The
+ * caller frees. */
 char *subnet_port_text(const struct subnet *s, int node, unsigned port);
 char *subnet_link_text(const struct subnet *s, int node, unsigned port);
 
