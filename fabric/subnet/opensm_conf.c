@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/hostlist.h"
 #include "common/jsonx.h"
 #include "common/util.h"
 
@@ -322,6 +323,26 @@ static int manager_file(const json_t *managers, const json_t *subnet, size_t at,
     return 0;
 }
 
+/* Names become directories and stand in the files. */
+static int check_managers(const json_t *managers, struct err *err)
+{
+    size_t i;
+    json_t *host;
+    json_array_foreach(managers, i, host)
+    {
+        struct hostlist one = {0};
+        struct err why = {0};
+        const char *name = json_is_string(host) ? json_string_value(host) : "";
+        bool good = hostlist_parse(name, &one, &why) == 0 && one.count == 1 &&
+                    strcmp(one.names[0], name) == 0;
+        hostlist_release(&one);
+        if (!good)
+            return err_set(err, ERR_USAGE, "fabric.subnet_managers: '%.40s' is not a host's name",
+                           name);
+    }
+    return i > 0 ? 0 : err_set(err, ERR_USAGE, "fabric.subnet_managers: names no host");
+}
+
 static int make(const json_t *fabric, const json_t *subnet, const char *dir,
                 struct opensm_files *set, struct strbuf *b, struct err *err)
 {
@@ -330,8 +351,8 @@ static int make(const json_t *fabric, const json_t *subnet, const char *dir,
     if (strcmp(jsonx_str_or(fabric, "kind", ""), "infiniband") != 0)
         return err_set(err, ERR_USAGE, "fabric.kind: a subnet manager needs infiniband, not %s",
                        jsonx_str_or(fabric, "kind", "nothing"));
-    if (json_array_size(managers) == 0)
-        return err_set(err, ERR_USAGE, "fabric.subnet_managers: names no host");
+    if (check_managers(managers, err) != 0)
+        return -1;
     if (subnet && (!json_is_object(subnet) ||
                    jsonx_only_keys(subnet, "fabric.subnet", subnet_keys, err) != 0))
         return err_set(err, ERR_USAGE, "fabric.subnet: must be a mapping");
