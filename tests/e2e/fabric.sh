@@ -54,7 +54,7 @@ expect() {
     [ "$status" -eq "$want" ] ||
         fail "$*: status $status, not $want: $(cat "$work/out" "$sim/stderr")"
     [ "$found" = "$(printf '%s' "$wanted" | sort)" ] ||
-        fail "$*: findings are not '$wanted': $(cat "$work/out")"
+        fail "$*: findings are not '$wanted': $(cat "$work/out" "$sim/stderr")"
     checks=$((checks + 1))
 }
 

@@ -28,7 +28,7 @@ fabric_needs() {
     done
     [ -n "$umad2sim" ] || skip "libumad2sim.so is missing (ibsim-utils)"
     preload=$umad2sim
-    if readelf -sW "$bin/muster-fabric" | grep -q __asan_init; then
+    if [ "$(readelf -sW "$bin/muster-fabric" | grep -c __asan_init)" -gt 0 ]; then
         # The library of the simulator reads past its buffer; libibnetdisc leaks.
         preload="$(gcc -print-file-name=libasan.so):$umad2sim"
         printf 'interceptor_via_lib:libumad2sim.so\n' >"$work/asan.supp"
@@ -130,7 +130,7 @@ sim_start() {
     exec {console}<>"$sim/console"
     IBSIM_SOCKNAME=$sim_name start "$sim/out" ibsim -s "$1" <&"$console"
     pid=$!
-    wait_for 10 "ibsim starts" grep -q 'Network simulator ready' "$sim/out"
+    wait_for 10 "ibsim starts" grep -qs 'Network simulator ready' "$sim/out"
     sim_pid=$pid
 }
 
