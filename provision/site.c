@@ -48,7 +48,7 @@ static int check_fabric(const struct source_map *map, const json_t *fabric, stru
     if (!infiniband && jsonx_str_or(fabric, "routing", NULL))
         return source_err(map, "/fabric/routing", err,
                           "only InfiniBand has a routing engine, and the kind is %s", kind);
-    if (!infiniband && json_object_get(fabric, "subnet"))
+    if (!infiniband && json_object_size(json_object_get(fabric, "subnet")) > 0)
         return source_err(map, "/fabric/subnet", err,
                           "only InfiniBand has a subnet, and the kind is %s", kind);
     return 0;

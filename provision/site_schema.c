@@ -127,6 +127,7 @@ static const struct site_key rows[] = {
     {.section = "fabric",
      .key = "subnet",
      .type = SITE_VARS,
+     .fallback = "{}",
      .doc = "details of the subnet manager, partitions and QoS (InfiniBand); `muster fabric "
             "sm-config` checks them"},
 

@@ -89,7 +89,7 @@ static const char full[] =
 static const char normalised[] =
     "{\"cluster\":\"aurora\","
     "\"fabric\":{\"interface\":null,\"kind\":\"infiniband\",\"mtu\":4096,\"rate_bps\":400000000000,"
-    "\"routing\":\"ftree\",\"subnet_managers\":[\"sm1\",\"sm2\"]},"
+    "\"routing\":\"ftree\",\"subnet\":{},\"subnet_managers\":[\"sm1\",\"sm2\"]},"
     "\"nodes\":{"
     "\"gpu001\":{\"groups\":[\"rack1\"],\"hardware\":\"hgx-h200-8\",\"host\":null,\"playbooks\":["
     "\"gpudirect\",\"nccl\"],\"port\":null,\"user\":null,\"vars\":{\"a\":3,\"b\":\"x\"}},"
@@ -282,12 +282,12 @@ static void test_init(void **state)
     json_auto_t *efa = facts("gpu-efa");
     check_init(&(struct site_init){.hosts = "gpu[001-128]"},
                "{\"interface\":null,\"kind\":\"ethernet\",\"mtu\":null,\"rate_bps\":null,"
-               "\"routing\":null,\"subnet_managers\":[]}",
+               "\"routing\":null,\"subnet\":{},\"subnet_managers\":[]}",
                "{}", "# interface: eth0");
     check_init(
         &(struct site_init){.hosts = "n1 n2", .cluster = "lab", .facts = bare},
         "{\"interface\":\"eth0\",\"kind\":\"ethernet\",\"mtu\":1500,\"rate_bps\":10000000000,"
-        "\"routing\":null,\"subnet_managers\":[]}",
+        "\"routing\":null,\"subnet\":{},\"subnet_managers\":[]}",
         "{\"allreduce_busbw\":{\"reason\":\"virtual interface\",\"unit\":\"B/s\",\"value\":"
         "20000000.0},\"tcp_bandwidth\":{\"reason\":\"virtual interface\",\"unit\":\"bit/s\","
         "\"value\":1000000000.0}}",
@@ -296,15 +296,15 @@ static void test_init(void **state)
         &(struct site_init){
             .hosts = "n[1-2]", .cluster = "12", .user = "true", .sudo = true, .facts = host},
         "{\"interface\":\"eth0\",\"kind\":\"ethernet\",\"mtu\":9000,\"rate_bps\":100000000000,"
-        "\"routing\":null,\"subnet_managers\":[]}",
+        "\"routing\":null,\"subnet\":{},\"subnet_managers\":[]}",
         "{}", "# floors:");
     check_init(&(struct site_init){.hosts = "gpu[1-2]", .interface = "ib0", .facts = gpu},
                "{\"interface\":\"ib0\",\"kind\":\"infiniband\",\"mtu\":null,\"rate_bps\":null,"
-               "\"routing\":null,\"subnet_managers\":[]}",
+               "\"routing\":null,\"subnet\":{},\"subnet_managers\":[]}",
                "{}", "8 x NVIDIA H200");
     check_init(&(struct site_init){.hosts = "gpu[1-2]", .facts = efa},
                "{\"interface\":\"eth0\",\"kind\":\"efa\",\"mtu\":null,\"rate_bps\":null,"
-               "\"routing\":null,\"subnet_managers\":[]}",
+               "\"routing\":null,\"subnet\":{},\"subnet_managers\":[]}",
                "{}", "gpudirect]");
     struct err err = {0};
     char *text = NULL;
