@@ -125,13 +125,15 @@ static void give_up(struct tcp_transport *t, const struct transport_peer peers[]
     struct frame f = {0};
     for (size_t i = 0; i < count; i++) {
         int fd = wants[i * per_link + t->config.streams].fd;
-        if (fd >= 0 && recv(fd, &f, sizeof f, MSG_DONTWAIT) == sizeof f && f.kind == FRAME_ABORT)
+        if (fd >= 0 && recv(fd, &f, sizeof f, MSG_DONTWAIT) == sizeof f && f.kind == FRAME_ABORT &&
+            f.rank != TRANSPORT_NO_RANK)
             t->base.culprit = f.rank;
     }
     for (size_t i = 0; i < count * per_link; i++) {
         struct tcp_link l = {.control = wants[i].fd};
         if (l.control >= 0 && i % per_link == t->config.streams)
-            tcp_link_say(&l, FRAME_ABORT, (uint32_t)t->base.culprit);
+            tcp_link_say(&l, FRAME_ABORT,
+                         t->base.culprit < 0 ? TRANSPORT_NO_RANK : (uint32_t)t->base.culprit);
         close_fd(&wants[i].fd);
     }
 }

@@ -36,7 +36,6 @@ void tcp_link_abort(struct transport *base, uint32_t culprit)
 
 static int hear_frame(struct tcp_transport *t, struct tcp_link *l, struct err *err)
 {
-    char how[96];
     l->heard_ms = now_ms();
     l->pinged_ms = 0;
     switch (l->partial.kind) {
@@ -49,10 +48,11 @@ static int hear_frame(struct tcp_transport *t, struct tcp_link *l, struct err *e
         l->bye = true;
         return 0;
     case FRAME_ABORT:
+        if (l->partial.rank == TRANSPORT_NO_RANK)
+            return err_set(err, ERR_REMOTE, "%s (rank %u) gave up", l->base.name, l->base.rank);
         t->base.culprit = l->partial.rank;
-        snprintf(how, sizeof how, "rank %u is lost, as %s (rank %u) found", l->partial.rank,
-                 l->base.name, l->base.rank);
-        return err_set(err, ERR_REMOTE, "%s", how);
+        return err_set(err, ERR_REMOTE, "rank %u is lost, as %s (rank %u) found", l->partial.rank,
+                       l->base.name, l->base.rank);
     default:
         return err_set(err, ERR_DATA, "%s sent a control frame of unknown kind %u", l->base.name,
                        l->partial.kind);
@@ -217,8 +217,10 @@ static int move(struct tcp_transport *t, struct tcp_link *l, struct stream *s, b
         if (n <= 0)
             return data_closed(t, l, err);
         q->ready = (size_t)n == wanted; /* a short move leaves nothing to be had at once */
-        if (!out)
+        if (!out) {
             l->heard_ms = now_ms();
+            l->pinged_ms = 0; /* data answer as well as a pong does */
+        }
         if (advance(q, (size_t)n, out ? NULL : l, err))
             return -1;
     }

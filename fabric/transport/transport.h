@@ -22,6 +22,9 @@ enum {
     TRANSPORT_MAX_STREAMS = 16
 };
 
+/* For abort(): nobody in particular is to blame. */
+#define TRANSPORT_NO_RANK UINT32_MAX
+
 struct transport;
 
 /* One rank of the stage as the others see it; strings are borrowed. */
@@ -70,10 +73,11 @@ struct transport_ops {
     int (*post_send)(struct transport_link *link, const void *data, size_t bytes, struct err *err);
     int (*post_recv)(struct transport_link *link, void *data, size_t bytes, struct err *err);
     /* Move bytes; returns when some message was done, or at the deadline with ERR_TIMEOUT.
-     * ERR_REMOTE a peer is lost (the text names it, transport_culprit() gives its rank), ERR_DATA a
+     * ERR_REMOTE a peer is lost (the text names it, culprit below is its rank), ERR_DATA a
      * message is not the one that was expected. */
     int (*poll)(struct transport *t, int64_t deadline_ms, struct err *err);
-    /* Tell every linked peer that this rank gives up because of rank `culprit`. */
+    /* Tell every linked peer that this rank gives up because of rank `culprit`, or
+     * TRANSPORT_NO_RANK. */
     void (*abort)(struct transport *t, uint32_t culprit);
     /* Path and counters since open(), an object for evidence (new reference). */
     json_t *(*proof)(const struct transport *t);
