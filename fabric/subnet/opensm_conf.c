@@ -312,7 +312,7 @@ static int manager_file(const json_t *managers, const json_t *subnet, size_t at,
                         struct opensm_files *set, struct err *err)
 {
     const char *host = json_string_value(json_array_get(managers, at)), *guid;
-    int64_t priority;
+    int64_t priority = 0;
     if (priority_of(managers, subnet, at, &priority, err) != 0 ||
         guid_of(subnet, host, &guid, err) != 0)
         return -1;
