@@ -9,7 +9,7 @@
 
 const struct next_limits next_usual = {.tests = 60, .repeats = 8};
 
-enum { VIEW_MAX = 48, PICKS_MAX = 8, FAULTS_AT_ONCE = 8, SOMETIMES_REPEATS = 10 };
+enum { VIEW_MAX = 48, PICKS_MAX = 8, FAULTS_AT_ONCE = 8, TWICE = 2, SOMETIMES_REPEATS = 10 };
 static const double least_gain = 0.02; /* nat; less is not worth a round */
 
 /* One fault as a distribution over parts; [0] is chance. */
@@ -235,6 +235,10 @@ void next_plan(struct next *n, const struct observe *o, const struct solve_answe
         plan_fault(n, o, &a->faults[i], bad, most, &r);
         open += plan->item_count > before;
     }
+    /* Never once: a host that straggles in the one moment that decides would be blamed for its
+     * neighbour's fault. */
+    if (plan->item_count > 0 && plan->repeats < TWICE)
+        plan->repeats = TWICE;
     if (o->tests + plan->repeats > n->limits.tests)
         measure_plan_release(plan);
     free(bad);

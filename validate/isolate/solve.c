@@ -345,13 +345,28 @@ static bool all_explained(const struct search *s)
     return true;
 }
 
-static bool rests_on_pairs(const struct observe *o, const struct solve_fault *f)
+/* The first rate between two hosts that this fault rests on, NULL when there is none. */
+static const struct measure_flow *pair_of(const struct observe *o, const struct solve_fault *f)
 {
     for (size_t i = 0; i < f->fails; i++) {
         const struct observe_record *r = &o->records[f->evidence[i]];
-        enum measure_probe probe =
-            o->rounds[r->round]->plan.flows[observe_item(o, r)->first_flow].probe;
-        if (measure_probe_row(probe)->scope == MEASURE_NET)
+        const struct measure_flow *flow =
+            &o->rounds[r->round]->plan.flows[observe_item(o, r)->first_flow];
+        if (measure_probe_row(flow->probe)->scope == MEASURE_NET && flow->probe != MEASURE_SMALL)
+            return flow;
+    }
+    return NULL;
+}
+
+/* A host that straggles fails with all its rails at once: faults between the same hosts are one. */
+static bool is_counted(const struct observe *o, const struct solve_answer *a, size_t fault)
+{
+    size_t rails = o->g->rails;
+    const struct measure_flow *x = pair_of(o, &a->faults[fault]);
+    for (size_t i = 0; i < fault; i++) {
+        const struct measure_flow *y = pair_of(o, &a->faults[i]);
+        if (y && ((x->from / rails == y->from / rails && x->to / rails == y->to / rails) ||
+                  (x->from / rails == y->to / rails && x->to / rails == y->from / rails)))
             return true;
     }
     return false;
@@ -360,12 +375,12 @@ static bool rests_on_pairs(const struct observe *o, const struct solve_fault *f)
 static void doubt(const struct observe *o, struct solve_answer *a)
 {
     size_t endpoints = o->g->hosts * o->g->rails, count = 0;
-    size_t believable = endpoints / 50 < 4 ? 4 : endpoints / 50 > 24 ? 24 : endpoints / 50;
+    size_t believable = endpoints / 50 < 4 ? 4 : endpoints / 50 > 16 ? 16 : endpoints / 50;
     for (size_t i = 0; i < a->fault_count; i++)
-        count += rests_on_pairs(o, &a->faults[i]);
-    a->doubtful = count > believable;
+        count += pair_of(o, &a->faults[i]) && !is_counted(o, a, i);
+    a->doubtful = count > believable || a->fault_count == SOLVE_MAX_FAULTS;
     for (size_t i = 0; i < a->fault_count && a->doubtful; i++)
-        a->faults[i].doubtful = rests_on_pairs(o, &a->faults[i]);
+        a->faults[i].doubtful = pair_of(o, &a->faults[i]) != NULL;
 }
 
 struct solve_answer *solve_run(const struct observe *o)

@@ -40,7 +40,7 @@ const struct solve_part_row *solve_part_row(enum solve_part part);
 
 enum {
     SOLVE_MAX_SUSPECTS = 96, /* kept per fault, the most probable ones */
-    SOLVE_MAX_FAULTS = 32
+    SOLVE_MAX_FAULTS = 64
 };
 
 /* One hypothesis.  element: of the graph; for a link its first edge; for a pair its first endpoint,

@@ -101,7 +101,7 @@ static void once_is_dropped_after_repeats(void **state)
     json_auto_t *report = isolate_report(r, &next_usual);
     const json_t *fault = json_array_get(json_object_get(report, "faults"), 0);
     assert_string_equal(jsonx_str_or(fault, "state", ""), "not seen again");
-    assert_int_equal(s.tests, screen->count + 1 + next_usual.repeats);
+    assert_int_equal(s.tests, screen->count + 2 + next_usual.repeats);
     isolate_result_destroy(r);
     screen_destroy(screen);
     fabric_graph_destroy(g);
