@@ -213,6 +213,20 @@ static int torus_seed(const json_t *seed, const json_t *size, struct strbuf *b, 
     return 0;
 }
 
+/* The arbitration that torus-2QoS needs: its lanes come in equal pairs on switches and as two lanes
+ * at the ends; opensm's default starves some of them. */
+static const char torus_arbitration[] =
+    "qos_vlarb_high 0:64,1:64,2:64,3:64,4:64,5:64,6:64,7:64\n"
+    "qos_vlarb_low 0:4,1:4,2:4,3:4,4:4,5:4,6:4,7:4\n"
+    "qos_swe_vlarb_high 0:64,1:64,2:64,3:64,4:64,5:64,6:64,7:64\n"
+    "qos_swe_vlarb_low 0:4,1:4,2:4,3:4,4:4,5:4,6:4,7:4\n"
+    "qos_ca_vlarb_high 0:64,1:64,2:0,3:0,4:0,5:0,6:0,7:0\n"
+    "qos_ca_vlarb_low 0:4,1:4,2:0,3:0,4:0,5:0,6:0,7:0\n"
+    "qos_sw0_vlarb_high 0:64,1:64,2:0,3:0,4:0,5:0,6:0,7:0\n"
+    "qos_sw0_vlarb_low 0:4,1:4,2:0,3:0,4:0,5:0,6:0,7:0\n"
+    "qos_rtr_vlarb_high 0:64,1:64,2:0,3:0,4:0,5:0,6:0,7:0\n"
+    "qos_rtr_vlarb_low 0:4,1:4,2:0,3:0,4:0,5:0,6:0,7:0\n";
+
 static int torus_lines(const json_t *torus, struct strbuf *b, struct err *err)
 {
     static const char *const keys[] = {"size", "seeds", NULL};
@@ -275,6 +289,11 @@ static int shared_files(const json_t *fabric, const json_t *subnet, const char *
                        is_torus ? "fabric.routing: torus-2QoS needs fabric.subnet.torus "
                                   "with the size and the seed links"
                                 : "fabric.subnet.torus: only routing torus-2QoS reads it");
+    if (is_torus && qos)
+        return err_set(
+            err, ERR_USAGE,
+            "fabric.subnet.qos: torus-2QoS uses service levels and lanes itself, against "
+            "deadlock; levels of the site would break that");
     if (opensm_partitions_text(fabric, json_object_get(subnet, "partitions"), &text, err) != 0)
         return -1;
     add_file(set, "", "partitions.conf", text);
@@ -295,7 +314,7 @@ static int shared_files(const json_t *fabric, const json_t *subnet, const char *
             return -1;
         }
         add_file(set, "", "torus-2QoS.conf", t.data);
-        strbuf_printf(b, "torus_config %s/torus-2QoS.conf\n", dir);
+        strbuf_printf(b, "torus_config %s/torus-2QoS.conf\n%s", dir, torus_arbitration);
     }
     if (qos && opensm_qos_check(qos, err) != 0)
         return -1;

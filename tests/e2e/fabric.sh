@@ -200,3 +200,31 @@ expect 1 "ib-link-narrow leaf003 port 5 <-> spine002 port 5" \
     check --fat-tree "$tree" --master node0001 --log "$sim/d.log"
 sm_stop d
 sim_stop
+
+note "a torus of 2 x 2 x 2 with its own routing"
+cat >"$work/site.yaml" <<YAML
+cluster: ib
+fabric:
+  kind: infiniband
+  subnet_managers: [node0001]
+  routing: torus-2QoS
+  subnet:
+    torus:
+      size: [2, 2, 2]
+      seeds:
+        - xp_link: ["0xb8599f0300a00000", "0xb8599f0300a00040"]
+          yp_link: ["0xb8599f0300a00000", "0xb8599f0300a00020"]
+          zp_link: ["0xb8599f0300a00000", "0xb8599f0300a00010"]
+nodes: [ "node[0001-0008]" ]
+YAML
+rm -r "$work/osm"
+"$bin/muster" fabric --site "$work/site.yaml" sm-config --out "$work/osm" --dir "$work/osm" >"$work/out" ||
+    fail "sm-config ended with $?"
+torus_write "$work/net"
+sim_start "$work/net"
+sm_start e node0001\ mlx5_0 "$work/osm/node0001/opensm.conf"
+wait_for 20 "SUBNET UP" up e
+expect 0 -- check --plan "$work/net" --log "$sim/e.log"
+expect 0 -- sm-check --routing torus-2QoS --log "$sim/e.log"
+sm_stop e
+sim_stop

@@ -3,7 +3,8 @@
 # attach to it through libumad2sim.  Source after lib.sh.
 #
 #     fabric_needs               skips where ibsim, opensm or muster-fabric is missing
-#     net_write FILE [RATE ...]  8 hosts, 4 leaves, 2 spines, 2 cables between each; see below
+#     net_write FILE [RATE ...]  8 hosts, 4 leaves, 2 spines, 2 cables between each
+#     torus_write FILE           2 x 2 x 2 switches with a host each
 #     sim_start FILE             one simulator; sim_stop ends it
 #     sim_say 'COMMAND'          one line to its console, waits for the prompt
 #     at HOST COMMAND...         runs a program attached to that host's port
@@ -84,42 +85,71 @@ wait_for() {
 
 # ---- the subnet ----
 
-# net_write FILE [NODE:PORT=RATE]...: the netlist; a rate other than 4xHDR for the cable at that port,
-# written at both ends, since a port goes up with the better of what its two ends say.
-net_write() {
-    local file=$1
-    shift
-    perl -e '
-        my %rate = map { /^(.*)=(.*)$/ ? ($1 => $2) : die "bad rate $_" } @ARGV;
-        my (%id, %peer, @nodes);
-        my $add = sub { my ($name, $id, $ports) = @_; $id{$name} = $id; push @nodes, [$name, $id, $ports]; };
-        my $cable = sub { my ($a, $b) = @_; ($peer{$a}, $peer{$b}) = ($b, $a);
-                          $rate{$a} //= $rate{$b} // "4xHDR"; $rate{$b} = $rate{$a}; };
-        $add->(sprintf("node%04d mlx5_0", $_ + 1), sprintf("H-b8599f03001000%x0", $_), 1) for 0 .. 7;
-        $add->(sprintf("leaf%03d", $_ + 1), sprintf("S-b8599f0300a000%x0", $_), 8) for 0 .. 3;
-        $add->(sprintf("spine%03d", $_ + 1), sprintf("S-b8599f0300a001%x0", $_), 8) for 0 .. 1;
-        for my $l (0 .. 3) {
-            my $leaf = sprintf "leaf%03d", $l + 1;
-            $cable->(sprintf("node%04d mlx5_0:1", 2 * $l + $_ + 1), "$leaf:" . ($_ + 1)) for 0 .. 1;
-            for my $s (0 .. 1) {
-                $cable->("$leaf:" . (3 + 2 * $s + $_), sprintf("spine%03d:%d", $s + 1, 2 * $l + $_ + 1)) for 0 .. 1;
-            }
-        }
-        for my $n (@nodes) {
+# net_print: "node NAME|ID|PORTS" and "cable NODE:PORT|NODE:PORT|RATE" lines as ibsim's netlist.  A rate
+# is written at both ends: a port goes up with the better of what its two ends say.
+net_print() {
+    perl -ne '
+        chomp;
+        if (/^node (.*)\|(.*)\|(.*)/) { $id{$1} = $2; push @nodes, [$1, $2, $3]; }
+        if (/^cable (.*)\|(.*)\|(.*)/) { ($peer{$1}, $peer{$2}) = ($2, $1); $rate{$1} = $rate{$2} = $3; }
+        END { for my $n (@nodes) {
             my ($name, $id, $ports) = @$n;
-            my $guid = "0x" . substr $id, 2;
-            my $ca = $id =~ /^H/;
+            my ($guid, $ca) = ("0x" . substr($id, 2), $id =~ /^H/);
             print "vendid=0x2c9\ndevid=", $ca ? "0x1021" : "0xd2f2", "\nsysimgguid=$guid\n";
             print $ca ? "caguid=$guid\nCa\t$ports \"$id\"\t\t# \"$name\"\n"
                       : "switchguid=$guid\nSwitch\t$ports \"$id\"\t\t# \"$name\" enhanced port 0 lid 0 lmc 0\n";
             for my $p (1 .. $ports) {
-                my $to = $peer{"$name:$p"} or next;
-                my ($far, $q) = $to =~ /^(.*):(\d+)$/;
+                my ($far, $q) = ($peer{"$name:$p"} // next) =~ /^(.*):(\d+)$/;
                 printf "[%d]\t\"%s\"[%d]\t\t# %s\"%s\" lid 0 %s\n", $p, $id{$far}, $q,
                     $ca ? "lid 0 lmc 0 " : "", $far, $rate{"$name:$p"};
             }
             print "\n";
-        }' "$@" >"$file"
+        } }'
+}
+
+# net_write FILE [NODE:PORT=RATE]...: a fat tree; a rate other than 4xHDR for the cable at that port.
+net_write() {
+    local file=$1 i s k rate
+    local -A rates=()
+    shift
+    for rate in "$@"; do
+        rates[${rate%=*}]=${rate##*=}
+    done
+    {
+        for i in {0..7}; do
+            printf 'node node%04d mlx5_0|H-b8599f03001000%x0|1\n' $((i + 1)) "$i"
+            rate=$(printf 'node%04d mlx5_0:1' $((i + 1)))
+            printf 'cable %s|leaf%03d:%d|%s\n' "$rate" $((i / 2 + 1)) $((i % 2 + 1)) "${rates[$rate]:-4xHDR}"
+        done
+        for i in {0..3}; do
+            printf 'node leaf%03d|S-b8599f0300a000%x0|8\n' $((i + 1)) "$i"
+            for s in 0 1; do
+                for k in 1 2; do
+                    rate=$(printf 'leaf%03d:%d' $((i + 1)) $((2 + 2 * s + k)))
+                    printf 'cable %s|spine%03d:%d|%s\n' "$rate" $((s + 1)) $((2 * i + k)) "${rates[$rate]:-4xHDR}"
+                done
+            done
+        done
+        printf 'node spine001|S-b8599f0300a00100|8\nnode spine002|S-b8599f0300a00110|8\n'
+    } | net_print >"$file"
+}
+
+# torus_write FILE: 2 x 2 x 2 switches swXYZ (ports 1 and 2: the two ways in x, then y and z), one host
+# each at port 7.  The last hex digit but one of a GUID is X*4 + Y*2 + Z.
+torus_write() {
+    local n d far
+    {
+        for n in {0..7}; do
+            printf 'node node%04d mlx5_0|H-b8599f03001000%x0|1\n' $((n + 1)) "$n"
+            printf 'node sw%d%d%d|S-b8599f0300a000%x0|8\n' $((n / 4)) $((n / 2 % 2)) $((n % 2)) "$n"
+            printf 'cable node%04d mlx5_0:1|sw%d%d%d:7|4xHDR\n' $((n + 1)) $((n / 4)) $((n / 2 % 2)) $((n % 2))
+            for d in 0 1 2; do
+                far=$((n ^ (4 >> d)))
+                printf 'cable sw%d%d%d:%d|sw%d%d%d:%d|4xHDR\n' $((n / 4)) $((n / 2 % 2)) $((n % 2)) $((2 * d + 1)) \
+                    $((far / 4)) $((far / 2 % 2)) $((far % 2)) $((2 * d + 2))
+            done
+        done
+    } | net_print >"$1"
 }
 
 sim_start() {

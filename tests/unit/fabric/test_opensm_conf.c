@@ -58,24 +58,37 @@ static void files_of_a_plain_site(void **state)
     opensm_files_release(&set);
 }
 
-static void torus_qos_and_roots(void **state)
+static void torus(void **state)
+{
+    (void)state;
+    struct opensm_files set = {0};
+    struct err err = {0};
+    json_auto_t *fabric =
+        fabric_of("\"routing\":\"torus-2QoS\",\"subnet\":{\"torus\":{\"size\":[2,2,1],\"seeds\":[{"
+                  "\"xp_link\":[\"0xa\",\"0xb\"],\"yp_link\":[\"0xa\",\"0xc\"]}]}}");
+    if (opensm_conf_make(fabric, "/o", &set, &err) != 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(file_text(&set, "", "torus-2QoS.conf"),
+                        "torus 2 2 1\nportgroup_max_ports 64\nxp_link 0xa 0xb\nyp_link 0xa 0xc\n");
+    const char *conf = file_text(&set, "sm1", "opensm.conf");
+    assert_non_null(strstr(conf, "\nqos TRUE\n"));
+    assert_non_null(strstr(conf, "\nqos_ca_vlarb_low 0:4,1:4,2:0,3:0,4:0,5:0,6:0,7:0\n"));
+    opensm_files_release(&set);
+}
+
+static void qos_and_roots(void **state)
 {
     (void)state;
     struct opensm_files set = {0};
     struct err err = {0};
     json_auto_t *fabric = fabric_of(
-        "\"routing\":\"torus-2QoS\",\"subnet\":{\"torus\":{\"size\":[2,2,1],\"seeds\":[{"
-        "\"xp_link\":[\"0xa\",\"0xb\"],\"yp_link\":[\"0xa\",\"0xc\"]}]},"
-        "\"priorities\":[9,3],\"roots\":[\"0xa1\"],\"qos\":["
+        "\"routing\":\"updn\",\"subnet\":{\"priorities\":[9,3],\"roots\":[\"0xa1\"],\"qos\":["
         "{\"name\":\"DEFAULT\",\"sl\":0,\"share\":70},{\"name\":\"fs\",\"sl\":5,\"share\":30}]}");
     if (opensm_conf_make(fabric, "/o", &set, &err) != 0)
         fail_msg("%s", err.text);
-    assert_string_equal(file_text(&set, "", "torus-2QoS.conf"),
-                        "torus 2 2 1\nportgroup_max_ports 64\nxp_link 0xa 0xb\nyp_link 0xa 0xc\n");
     assert_string_equal(file_text(&set, "", "root-guids.conf"), "0xa1\n");
     const char *conf = file_text(&set, "sm1", "opensm.conf");
     assert_non_null(strstr(conf, "sm_priority 9\n"));
-    assert_non_null(strstr(conf, "\nqos TRUE\n"));
     assert_non_null(strstr(conf, "\nqos_vlarb_low 0:178,1:76\n"));
     assert_non_null(strstr(conf, "\nqos_sl2vl 0,0,0,0,0,1,0,0,0,0,0,0,0,0,0,0\n"));
     assert_non_null(strstr(file_text(&set, "", "qos-policy.conf"), "    default : 0\n"));
@@ -137,6 +150,10 @@ static void mistakes_are_refused(void **state)
          "fabric.subnet.qos: the shares add up to 99 percent, not 100"},
         {"\"subnet\":{\"qos\":[{\"name\":\"x\",\"sl\":0,\"share\":100}]}",
          "fabric.subnet.qos: one level must be named DEFAULT, else opensm drops the whole policy"},
+        {"\"routing\":\"torus-2QoS\",\"subnet\":{\"torus\":{},\"qos\":[]}",
+         "fabric.subnet.qos: torus-2QoS uses service levels and lanes itself, against deadlock; "
+         "levels "
+         "of the site would break that"},
         {"\"subnet\":{\"qos\":[{\"name\":\"x\",\"sl\":16,\"share\":100}]}",
          "fabric.subnet.qos.x: sl: must be 0 to 15"},
     };
@@ -269,9 +286,13 @@ static void logs_are_judged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_a_plain_site), cmocka_unit_test(torus_qos_and_roots),
-        cmocka_unit_test(mistakes_are_refused),  cmocka_unit_test(command_lines_are_explained),
-        cmocka_unit_test(managers_are_judged),   cmocka_unit_test(logs_are_judged),
+        cmocka_unit_test(files_of_a_plain_site),
+        cmocka_unit_test(torus),
+        cmocka_unit_test(qos_and_roots),
+        cmocka_unit_test(mistakes_are_refused),
+        cmocka_unit_test(command_lines_are_explained),
+        cmocka_unit_test(managers_are_judged),
+        cmocka_unit_test(logs_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
