@@ -37,6 +37,11 @@ int facts_read(const struct fs_root *root, json_t **out, struct err *err)
     facts_host(root, facts);
     for (size_t i = 0; i < ARRAY_LEN(topics); i++)
         jsonx_set(facts, topics[i].key, topics[i].read(root));
+    /* What stand-ins for hardware have answered says nothing about this machine. */
+    json_t *gpus = json_object_get(facts, "gpus");
+    if (jsonx_bool_or(gpus, "simulated", false))
+        jsonx_set_bool(facts, "simulated", true);
+    json_object_del(gpus, "simulated");
     /* A tree without machine id has facts, but no identity that a report could hold. */
     json_t *identity = NULL;
     struct err ignored = {0};

@@ -35,7 +35,8 @@ static _Noreturn void child_answer(int fd)
     struct err err = {0};
     json_t *devices = NULL;
     json_t *answer = NULL;
-    if (facts_nvml_devices(&devices, &err) != 0) {
+    bool simulated = false;
+    if (facts_nvml_devices(&devices, &simulated, &err) != 0) {
         answer = unavailable(err.text);
     } else {
         answer = facts_object();
@@ -43,6 +44,8 @@ static _Noreturn void child_answer(int fd)
         jsonx_set(answer, "reason", json_null());
         jsonx_set(answer, "devices", devices);
     }
+    if (simulated)
+        jsonx_set_bool(answer, "simulated", true);
     AUTO(free_str) char *text = jsonx_canonical(answer);
     json_decref(answer);
     size_t len = strlen(text);
@@ -127,9 +130,13 @@ static bool gpu_on_bus(const struct fs_root *root)
     return false;
 }
 
-/* Why NVML need not be asked; NULL when it should be. */
+/* Why NVML need not be asked; NULL when it should be.  Tests put a stand-in in the library's place
+ * on machines without a GPU; it says so itself, and what was learned from it is marked simulated.
+ */
 static const char *no_driver_reason(const struct fs_root *root)
 {
+    if (getenv("MUSTER_FAKE_GPU") && facts_root_is_real(root))
+        return NULL;
     if (fs_exists_at(root, "/proc/driver/nvidia/version"))
         return facts_root_is_real(root) ? NULL
                                         : "a captured tree: NVML answers on the running node only";

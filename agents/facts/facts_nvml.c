@@ -127,7 +127,7 @@ static int read_devices(const struct nvml *api, json_t *devices, struct err *err
     return 0;
 }
 
-int facts_nvml_devices(json_t **devices, struct err *err)
+int facts_nvml_devices(json_t **devices, bool *simulated, struct err *err)
 {
     struct nvml api = {0};
     void *library = NULL;
@@ -146,6 +146,7 @@ int facts_nvml_devices(json_t **devices, struct err *err)
         rc = read_devices(&api, list, err);
         (void)api.shutdown();
     }
+    *simulated = dlsym(library, "muster_fake_gpu") != NULL;
     dlclose(library);
     if (rc != 0) {
         json_decref(list);

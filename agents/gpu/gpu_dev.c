@@ -7,6 +7,7 @@
 
 enum {
     RESULT_BYTES = 16,
+    SHARE_OF_FREE = 8,
     POLL_SPINS = 2000, /* queries before the thread starts to sleep between them */
     POLL_MS = 1
 };
@@ -151,6 +152,23 @@ static int wait_stream(struct gpu_dev *dev, struct cuda_stream *stream, struct e
 int gpu_dev_wait(struct gpu_dev *dev, struct err *err)
 {
     return wait_stream(dev, dev->stream, err) || wait_stream(dev, dev->second, err) ? -1 : 0;
+}
+
+int gpu_dev_buffer_bytes(struct gpu_dev *dev, size_t max_bytes, size_t align_bytes, size_t *bytes,
+                         struct err *err)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    int result = dev->cuda.mem_info(&free_bytes, &total_bytes);
+    if (gpu_dev_check(dev, result, "cuMemGetInfo", err) != 0)
+        return -1;
+    size_t share = free_bytes / SHARE_OF_FREE;
+    size_t got = (share < max_bytes ? share : max_bytes) / align_bytes * align_bytes;
+    if (got == 0) {
+        dev->cause = "gpu-busy";
+        return err_set(err, ERR_ENV, "only %zu bytes of the GPU's memory are free", free_bytes);
+    }
+    *bytes = got;
+    return 0;
 }
 
 int gpu_dev_alloc(struct gpu_dev *dev, uint64_t *ptr, size_t bytes, struct err *err)

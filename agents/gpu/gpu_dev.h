@@ -44,6 +44,9 @@ int gpu_dev_wait(struct gpu_dev *dev, struct err *err);
 
 /* --- memory and content, on dev->stream and waited for --------------------------------------- */
 
+/* At most max_bytes and an eighth of what is free, a multiple of align_bytes, never 0. */
+int gpu_dev_buffer_bytes(struct gpu_dev *dev, size_t max_bytes, size_t align_bytes, size_t *bytes,
+                         struct err *err);
 int gpu_dev_alloc(struct gpu_dev *dev, uint64_t *ptr, size_t bytes, struct err *err);
 void gpu_dev_free(struct gpu_dev *dev, uint64_t *ptr); /* 0 accepted */
 /* The two words that kernels add to (dev->result). */

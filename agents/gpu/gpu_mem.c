@@ -13,7 +13,7 @@ enum {
     WARM_UP = 3, /* with PIECES an odd number of reads: see inspect_read */
     LOAD_PIECES = 400,
     LOAD_MS = 150,
-    SHARE_OF_FREE = 8, /* a buffer is at most this part of the free memory */
+    RESERVE_SHARE = 8,
     MAX_CHUNKS = 64,
     CONTENT_PASSES = 2
 };
@@ -164,7 +164,7 @@ struct chunk {
 static size_t take_all(struct gpu_dev *dev, struct chunk chunks[MAX_CHUNKS], size_t free_bytes)
 {
     size_t reserve =
-        reserve_bytes < free_bytes / SHARE_OF_FREE ? reserve_bytes : free_bytes / SHARE_OF_FREE;
+        reserve_bytes < free_bytes / RESERVE_SHARE ? reserve_bytes : free_bytes / RESERVE_SHARE;
     size_t left = free_bytes - reserve, count = 0;
     while (left >= align_bytes && count < MAX_CHUNKS) {
         size_t bytes = (left < chunk_bytes ? left : chunk_bytes) & ~(align_bytes - 1);
@@ -253,13 +253,8 @@ static int measure_content(struct gpu_job *job, struct gpu_dev *dev, struct err 
 
 static int open_buffers(struct gpu_dev *dev, struct buffers *b, struct err *err)
 {
-    size_t free_bytes = 0, total_bytes = 0;
-    if (gpu_dev_check(dev, dev->cuda.mem_info(&free_bytes, &total_bytes), "cuMemGetInfo", err) != 0)
+    if (gpu_dev_buffer_bytes(dev, buffer_max_bytes, align_bytes, &b->bytes, err) != 0)
         return -1;
-    b->bytes = free_bytes / SHARE_OF_FREE & ~(align_bytes - 1);
-    b->bytes = b->bytes < buffer_max_bytes ? b->bytes : buffer_max_bytes;
-    if (b->bytes == 0)
-        return err_set(err, ERR_ENV, "only %zu bytes of the GPU's memory are free", free_bytes);
     return gpu_dev_alloc(dev, &b->src, b->bytes, err) || gpu_dev_alloc(dev, &b->dst, b->bytes, err)
                ? -1
                : 0;

@@ -15,7 +15,7 @@ enum { GPU_MS = 30000, LOAD_MS = 100, LOAD_PIECES = 48, CLASS_NETWORK = 0x02 };
 
 #define STAGE_NAME "pcie"
 
-static const size_t buffer_bytes = (size_t)256 << 20;
+static const size_t buffer_max_bytes = (size_t)256 << 20, align_bytes = (size_t)1 << 20;
 
 /* State of one GPU's way to the processor before the load. */
 struct way {
@@ -180,7 +180,10 @@ static int load_and_read(struct link_job *l, struct gpu_dev *dev, struct gpu_hos
 static int measure(struct link_job *l, struct gpu_dev *dev, struct err *err)
 {
     struct gpu_host h = {0};
-    int rc = gpu_host_open(&h, dev, buffer_bytes, true, err);
+    size_t bytes = 0;
+    int rc = gpu_dev_buffer_bytes(dev, buffer_max_bytes, align_bytes, &bytes, err);
+    if (rc == 0)
+        rc = gpu_host_open(&h, dev, bytes, true, err);
     read_before(l);
     if (rc == 0)
         rc = gpu_host_measure(l->job, dev, &h, "h2d_bandwidth", "d2h_bandwidth", err);

@@ -16,14 +16,14 @@ enum { GPU_MS = 60000, SLOTS = 2, SAMPLES = 5, PIECES = 4, WARM_UP = 1 };
 
 #define STAGE_NAME "shm"
 
-static const size_t buffer_bytes = (size_t)128 << 20, slot_bytes = (size_t)4 << 20;
-static const size_t pageable_bytes = (size_t)128 << 20;
+static const size_t buffer_max_bytes = (size_t)128 << 20, slot_bytes = (size_t)4 << 20;
 
 /* Two slots of pinned host memory; while one is filled from the first GPU, the other is emptied
  * into the second. */
 struct staged {
     struct gpu_dev *to; /* the second GPU; the first one again when it goes to itself */
     uint64_t src, dst;
+    size_t bytes;
     void *slots;
     struct cuda_event *filled[SLOTS], *emptied[SLOTS];
 };
@@ -55,7 +55,7 @@ static int queue_slot(struct gpu_dev *from, struct staged *s, size_t at, bool re
 static int copy_staged(struct gpu_dev *from, void *ctx, struct err *err)
 {
     struct staged *s = ctx;
-    for (size_t at = 0; at < buffer_bytes; at += slot_bytes)
+    for (size_t at = 0; at < s->bytes; at += slot_bytes)
         if (queue_slot(from, s, at, at >= SLOTS * slot_bytes, err) != 0)
             return -1;
     /* The piece has ended when the last slots are empty. */
@@ -73,8 +73,8 @@ static int on_target(struct gpu_dev *from, struct staged *s, uint32_t seed,
     const struct cuda *c = &from->cuda;
     if (gpu_dev_check(from, c->ctx_set(s->to->ctx), "cuCtxSetCurrent", err) != 0)
         return -1;
-    int rc = diff ? gpu_dev_verify(s->to, s->dst, buffer_bytes, seed, diff, err)
-                  : gpu_dev_fill(s->to, s->dst, buffer_bytes, ~seed, NULL, err);
+    int rc = diff ? gpu_dev_verify(s->to, s->dst, s->bytes, seed, diff, err)
+                  : gpu_dev_fill(s->to, s->dst, s->bytes, ~seed, NULL, err);
     int result = c->ctx_set(from->ctx);
     return rc ? rc : gpu_dev_check(from, result, "cuCtxSetCurrent", err);
 }
@@ -82,7 +82,7 @@ static int on_target(struct gpu_dev *from, struct staged *s, uint32_t seed,
 static int prepare(struct gpu_dev *from, void *ctx, uint32_t seed, struct err *err)
 {
     struct staged *s = ctx;
-    if (gpu_dev_fill(from, s->src, buffer_bytes, seed, NULL, err) != 0)
+    if (gpu_dev_fill(from, s->src, s->bytes, seed, NULL, err) != 0)
         return -1;
     return on_target(from, s, seed, NULL, err);
 }
@@ -106,12 +106,12 @@ static int open_staged(struct gpu_dev *from, struct staged *s, struct err *err)
     for (size_t i = 0; i < SLOTS && result == CUDA_SUCCESS; i++)
         result = c->event_create(&s->emptied[i], 0);
     if (result == CUDA_SUCCESS)
-        result = c->mem_alloc(&s->dst, buffer_bytes);
+        result = c->mem_alloc(&s->dst, s->bytes);
     int back = c->ctx_set(from->ctx);
     if (gpu_dev_check(from, result != CUDA_SUCCESS ? result : back, "buffers of the host path",
                       err))
         return -1;
-    return gpu_dev_alloc(from, &s->src, buffer_bytes, err);
+    return gpu_dev_alloc(from, &s->src, s->bytes, err);
 }
 
 static void close_staged(struct gpu_dev *from, struct staged *s)
@@ -134,14 +134,16 @@ static int measure_pair(struct gpu_job *job, struct gpu_dev *from, struct gpu_de
 {
     struct staged s = {.to = to};
     AUTO(free_str) char *subject = str_printf("%s>gpu:%lld", job->subject, (long long)to_index);
-    int rc = open_staged(from, &s, err);
+    int rc = gpu_dev_buffer_bytes(from, buffer_max_bytes, slot_bytes, &s.bytes, err);
+    if (rc == 0)
+        rc = open_staged(from, &s, err);
     if (rc == 0) {
         struct gpu_series series = {.subject = subject,
                                     .quantity = "host_path_bandwidth",
                                     .path = "pinned host memory",
                                     .method = "copy engines, two slots of 4 MiB",
-                                    .bytes = (double)buffer_bytes,
-                                    .buffer_bytes = buffer_bytes,
+                                    .bytes = (double)s.bytes,
+                                    .buffer_bytes = s.bytes,
                                     .samples = SAMPLES,
                                     .pieces = PIECES,
                                     .warm_up = WARM_UP,
@@ -185,7 +187,10 @@ static int measure_pairs(struct gpu_job *job, struct gpu_dev *from, struct err *
 static int measure_pageable(struct gpu_job *job, struct gpu_dev *dev, struct err *err)
 {
     struct gpu_host h = {0};
-    int rc = gpu_host_open(&h, dev, pageable_bytes, false, err);
+    size_t bytes = 0;
+    int rc = gpu_dev_buffer_bytes(dev, buffer_max_bytes, slot_bytes, &bytes, err);
+    if (rc == 0)
+        rc = gpu_host_open(&h, dev, bytes, false, err);
     if (rc == 0)
         rc =
             gpu_host_measure(job, dev, &h, "h2d_pageable_bandwidth", "d2h_pageable_bandwidth", err);

@@ -5,7 +5,7 @@
 set -u
 agent=$(readlink -f "${1:?usage: $0 AGENT [OUTPUT-DIRECTORY]}")
 out=${2:-$(mktemp -d)}
-stages=${STAGES:-gpu pcie shm nvlink}
+stages=${STAGES:-gpu pcie shm}
 here=$(dirname "$(readlink -f "$0")")
 status=0
 mkdir -p "$out"

@@ -92,7 +92,7 @@ static json_t *side_event(struct side *s, const char *name)
     }
 }
 
-static void side_go(struct side *s, json_t *data)
+static inline void side_go(struct side *s, json_t *data)
 {
     struct err err = {.kind = ERR_NONE};
     json_t *line = json_object();
