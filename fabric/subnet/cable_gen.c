@@ -1,4 +1,5 @@
 /* Fat trees from a description. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,7 +99,11 @@ static int tree_check(const struct tree *t, size_t *rails, struct err *err)
     *rails = t->hcas.count ? t->hcas.count : 1;
     if (t->aggregation.count && t->pods == 0)
         return err_set(err, ERR_USAGE, "fat tree: with aggregation, pods=N says how many pods");
-    if (t->leaves.count % (*rails * pods) != 0)
+    size_t trunk = (size_t)t->trunk, above = t->aggregation.count ? t->aggregation.count : 1;
+    if (t->hosts.count * *rails > CABLE_PLAN_MAX || t->leaves.count * above > CABLE_PLAN_MAX ||
+        (t->aggregation.count ? above : t->leaves.count) * t->spines.count > CABLE_PLAN_MAX / trunk)
+        return err_set(err, ERR_USAGE, "fat tree: more than %d cables", CABLE_PLAN_MAX);
+    if (t->leaves.count < *rails * pods || t->leaves.count % (*rails * pods) != 0)
         return err_set(err, ERR_USAGE,
                        "fat tree: %zu leaves are no multiple of %zu rails x %zu pods",
                        t->leaves.count, *rails, pods);
@@ -129,6 +134,7 @@ static void add(struct cable_plan *plan, const struct tree *t, const char *a, si
 static size_t plug_hosts(struct cable_plan *plan, const struct tree *t, size_t rails)
 {
     size_t per_leaf = t->hosts.count / (t->leaves.count / rails);
+    assert(per_leaf > 0);
     for (size_t h = 0; h < t->hosts.count; h++)
         for (size_t r = 0; r < rails; r++) {
             size_t leaf = h / per_leaf * rails + r;

@@ -380,6 +380,7 @@ static const struct opt_row sm_rows[] = {LOG_ROW, MASTER_ROW, ROUTING_ROW, END_R
 static const struct opt_row check_rows[] = {PLAN_ROW, TREE_ROW,   COUNTERS_ROW, WINDOW_ROW,
                                             LOG_ROW,  MASTER_ROW, ROUTING_ROW,  END_ROW};
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names and rows are no expressions
 #define COMMAND_OF(id, text, word, own_rows)                                                       \
     const struct opt_command cmd_##id = {.name = text,                                             \
                                          .summary = word,                                          \
@@ -396,3 +397,4 @@ COMMAND_OF(counters, "counters", "errors and congestion since the last reading; 
 COMMAND_OF(check, "check", "everything that can be wrong with the subnet", check_rows);
 COMMAND_OF(sm_check, "sm-check", "prove that one subnet manager is master, the planned one",
            sm_rows);
+// NOLINTEND(bugprone-macro-parentheses)

@@ -264,7 +264,7 @@ static void read_all(struct subnet *s, const struct discover_options *o, ibnd_fa
     ibnd_node_t **from = mem_zero(count + 1, sizeof(void *));
     for (ibnd_node_t *n = f->nodes; n; n = n->next)
         from[i++] = n;
-    qsort(from, count, sizeof *from, by_place);
+    qsort(from, count, sizeof(void *), by_place);
     for (i = 0; i < count; i++)
         read_node(s, from[i]);
     subnet_name(s);

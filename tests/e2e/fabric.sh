@@ -228,3 +228,8 @@ expect 0 -- check --plan "$work/net" --log "$sim/e.log"
 expect 0 -- sm-check --routing torus-2QoS --log "$sim/e.log"
 sm_stop e
 sim_stop
+
+note "management packets that nobody answers end at the deadline"
+fabric discover --deadline 1s >"$work/out"
+equal "status at the deadline" $? 5
+grep -q 'the deadline passed' "$sim/stderr" || fail "no word about the deadline: $(cat "$sim/stderr")"

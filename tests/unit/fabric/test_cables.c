@@ -313,6 +313,7 @@ static void trees_are_generated(void **state)
          "aggregation, spines, trunk, pods and rate",
          0},
         {"hosts=n1 leaves=l1 spines=s1 trunk=0", NULL, 0},
+        {"hosts=n1 leaves=l[1-9999] spines=s[1-9999]", "fat tree: more than 1048576 cables", 0},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct cable_plan plan = {0};
