@@ -160,7 +160,9 @@ static void plug_all(struct cable_plan *plan, const struct tree *t, char *const 
 static void plug_three_levels(struct cable_plan *plan, const struct tree *t, size_t used)
 {
     size_t pods = (size_t)t->pods, trunk = (size_t)t->trunk;
+    assert(pods > 0);
     size_t leaves = t->leaves.count / pods, aggs = t->aggregation.count / pods;
+    assert(aggs > 0);
     size_t ups = t->spines.count / aggs;
     for (size_t p = 0; p < pods; p++) {
         char *const *agg = t->aggregation.names + p * aggs;
