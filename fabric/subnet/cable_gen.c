@@ -133,7 +133,9 @@ static void add(struct cable_plan *plan, const struct tree *t, const char *a, si
 
 static size_t plug_hosts(struct cable_plan *plan, const struct tree *t, size_t rails)
 {
-    size_t per_leaf = t->hosts.count / (t->leaves.count / rails);
+    size_t groups = t->leaves.count / rails;
+    assert(groups > 0); /* tree_check() */
+    size_t per_leaf = t->hosts.count / groups;
     assert(per_leaf > 0);
     for (size_t h = 0; h < t->hosts.count; h++)
         for (size_t r = 0; r < rails; r++) {
