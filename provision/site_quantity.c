@@ -17,6 +17,15 @@ static const struct site_quantity rows[] = {
     {"rdma_count", "1", "8", "RDMA devices of a node, at least"},
     {"mtu", "B", "9000", "MTU of the interface for traffic between nodes, at least"},
     {"link_speed", "bit/s", "100Gb/s", "speed of that interface, at least"},
+    {"memory_read_bandwidth", "B/s", "4TB/s", "reading of GPU memory, at least"},
+    {"memory_copy_bandwidth", "B/s", "3.6TB/s",
+     "copies in GPU memory, read plus written, at least"},
+    {"memory_driver_bandwidth", "B/s", "3.6TB/s", "the same by the driver's copy, at least"},
+    {"h2d_bandwidth", "B/s", "48GB/s", "pinned host memory to a GPU, at least"},
+    {"d2h_bandwidth", "B/s", "48GB/s", "a GPU to pinned host memory, at least"},
+    {"h2d_pageable_bandwidth", "B/s", "4GB/s", "pageable host memory to a GPU, at least"},
+    {"d2h_pageable_bandwidth", "B/s", "4GB/s", "a GPU to pageable host memory, at least"},
+    {"host_path_bandwidth", "B/s", "20GB/s", "from GPU to GPU through host memory, at least"},
 };
 
 const struct site_quantity *site_quantities(size_t *count)

@@ -134,8 +134,14 @@ static json_t *configs_now(const struct ctl *c)
     return configs;
 }
 
-static bool any_simulated(const struct ctl *c)
+/* By the facts, or by a single record. */
+static bool any_simulated(const struct ctl *c, const struct evidence_set *evidence)
 {
+    for (size_t i = 0; i < evidence_set_count(evidence); i++) {
+        const json_t *record = evidence_set_at(evidence, i)->json;
+        if (jsonx_bool_or(json_object_get(record, "conditions"), "simulated", false))
+            return true;
+    }
     const char *node;
     json_t *facts;
     json_object_foreach(c->facts, node,
@@ -193,7 +199,7 @@ static int build(struct ctl *c, const json_t *verdict, const struct evidence_set
         .issued_ms = now,
         .expires_ms = now + jsonx_int_or(json_object_get(c->site, "policy"), "max_age_ms",
                                          DEFAULT_MAX_AGE_MS),
-        .simulated = any_simulated(c),
+        .simulated = any_simulated(c, evidence),
     };
     json_auto_t *envelope = NULL, *slices = NULL;
 

@@ -94,6 +94,7 @@ static _Noreturn void child_main(struct gpu_job *job, gpu_job_task *task)
 {
     struct err err = {0};
     int64_t began_ns = now_ns();
+    unsetenv("CUDA_VISIBLE_DEVICES"); /* all GPUs of the node are measured, whatever a job sees */
     if (task(job, &err) == 0)
         gpu_job_number(job, "gpu_run", "s", (double)(now_ns() - began_ns) / 1e9, NULL);
     else

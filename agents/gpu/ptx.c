@@ -128,29 +128,25 @@ const char *const ptx_kernels[] = {
                              "red.global.add.u64 [%rd7], %rd20;\nred.global.min.u64 [%rd7+8], "    \
                              "%rd21;\nret;\n}\n"
 
-/* Four vectors are on their way at a time; the rest of the range is copied one by one. */
+/* Two vectors are on their way at a time, half the range apart when the grid covers it (which is
+ * what reaches the rate of the driver's own copy); what does not come out even is copied one by
+ * one. */
 #define TEXT_COPY                                                                                  \
     ".visible .entry muster_copy(.param .u64 dst, .param .u64 src, .param .u64 "                   \
     "n)\n{\n" TEXT_REGISTERS                                                                       \
     "ld.param.u64 %rd5, [dst];\nld.param.u64 %rd6, [src];\nld.param.u64 %rd7, [n];\n" TEXT_INDEX   \
     "shl.b64 %rd8, %rd2, 4;\n" /* bytes between a thread's vectors */                              \
-    "mul.lo.u64 %rd9, %rd2, 3;\n"                                                                  \
-    "copy_four:\nadd.u64 %rd13, %rd1, %rd9;\nsetp.ge.u64 %p1, %rd13, %rd7;\n@%p1 bra copy_one;\n"  \
+    "copy_two:\nadd.u64 %rd13, %rd1, %rd2;\nsetp.ge.u64 %p1, %rd13, %rd7;\n@%p1 bra copy_one;\n"   \
     "shl.b64 %rd12, %rd1, 4;\nadd.u64 %rd14, %rd6, %rd12;\nadd.u64 %rd18, %rd5, %rd12;\n"          \
-    "add.u64 %rd15, %rd14, %rd8;\nadd.u64 %rd16, %rd15, %rd8;\nadd.u64 %rd17, %rd16, %rd8;\n"      \
-    "ld.global.cs.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                     \
-    "ld.global.cs.v4.u32 {%r24, %r25, %r26, %r27}, [%rd15];\n"                                     \
-    "ld.global.cs.v4.u32 {%r28, %r29, %r30, %r31}, [%rd16];\n"                                     \
-    "ld.global.cs.v4.u32 {%r32, %r33, %r34, %r35}, [%rd17];\n"                                     \
-    "add.u64 %rd15, %rd18, %rd8;\nadd.u64 %rd16, %rd15, %rd8;\nadd.u64 %rd17, %rd16, %rd8;\n"      \
+    "add.u64 %rd15, %rd14, %rd8;\nadd.u64 %rd16, %rd18, %rd8;\n"                                   \
+    "ld.global.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                        \
+    "ld.global.v4.u32 {%r24, %r25, %r26, %r27}, [%rd15];\n"                                        \
     "st.global.cs.v4.u32 [%rd18], {%r20, %r21, %r22, %r23};\n"                                     \
-    "st.global.cs.v4.u32 [%rd15], {%r24, %r25, %r26, %r27};\n"                                     \
-    "st.global.cs.v4.u32 [%rd16], {%r28, %r29, %r30, %r31};\n"                                     \
-    "st.global.cs.v4.u32 [%rd17], {%r32, %r33, %r34, %r35};\n"                                     \
-    "add.u64 %rd1, %rd13, %rd2;\nbra copy_four;\n"                                                 \
+    "st.global.cs.v4.u32 [%rd16], {%r24, %r25, %r26, %r27};\n"                                     \
+    "add.u64 %rd1, %rd13, %rd2;\nbra copy_two;\n"                                                  \
     "copy_one:\nsetp.ge.u64 %p2, %rd1, %rd7;\n@%p2 ret;\n"                                         \
     "shl.b64 %rd12, %rd1, 4;\nadd.u64 %rd14, %rd6, %rd12;\nadd.u64 %rd18, %rd5, %rd12;\n"          \
-    "ld.global.cs.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                     \
+    "ld.global.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                        \
     "st.global.cs.v4.u32 [%rd18], {%r20, %r21, %r22, %r23};\n"                                     \
     "add.u64 %rd1, %rd1, %rd2;\nbra copy_one;\n}\n"
 

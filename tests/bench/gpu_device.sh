@@ -14,7 +14,7 @@ nvidia-smi --query-gpu=index,name,driver_version,pci.bus_id,persistence_mode,ecc
 "$agent" facts >"$out/facts.json" || status=1
 seq=0
 for stage in $stages; do
-    begin=$(date +%s.%N)
+    begin=$(date +%s%N)
     # The agent ends when its input closes, so the input stays open until the stage has answered.
     coproc AGENT { "$agent" serve 2>"$out/$stage.err"; }
     hello='{"v":1,"id":1,"op":"hello","run":"20260101T000000Z-0001","node":"node","seq":'$seq'}'
@@ -32,8 +32,9 @@ for stage in $stages; do
     input=${AGENT[1]}
     exec {input}>&- # an agent that was refused its hello ends by this
     wait "$pid"
-    printf '%s: %.1f s, agent status %d: %s\n' "$stage" \
-        "$(echo "$(date +%s.%N) - $begin" | bc 2>/dev/null || echo 0)" $? "${ended:-no reply}"
+    agent_status=$?
+    printf '%s: %d ms, agent status %d: %s\n' "$stage" \
+        $((($(date +%s%N) - begin) / 1000000)) "$agent_status" "${ended:-no reply}"
     case $ended in *'"ok":true'*) ;; *) status=1; tail -5 "$out/$stage.err" ;; esac
 done
 python3 "$here/gpu_table.py" "$out" || status=1
