@@ -11,6 +11,7 @@ enum {
     SAMPLES = 9,
     PIECES = 8,
     WARM_UP = 3, /* with PIECES an odd number of reads: see inspect_read */
+    COPY_THREADS = 256,
     LOAD_PIECES = 400,
     LOAD_MS = 150,
     RESERVE_SHARE = 8,
@@ -42,9 +43,8 @@ static int copy_by_sm(struct gpu_dev *dev, void *ctx, struct err *err)
     struct buffers *b = ctx;
     uint64_t vectors = b->bytes / PTX_VECTOR_BYTES;
     void *args[] = {&b->dst, &b->src, &vectors};
-    /* Two vectors per thread: many short blocks keep the memory busier than few long ones. */
-    uint64_t grid = (vectors + 2 * GPU_DEV_THREADS - 1) / (2 * GPU_DEV_THREADS);
-    return gpu_dev_launch(dev, PTX_COPY, (unsigned)grid, GPU_DEV_THREADS, 0, args, err);
+    uint64_t grid = (vectors + COPY_THREADS - 1) / COPY_THREADS;
+    return gpu_dev_launch(dev, PTX_COPY, (unsigned)grid, COPY_THREADS, 0, args, err);
 }
 
 static int read_by_sm(struct gpu_dev *dev, void *ctx, struct err *err)

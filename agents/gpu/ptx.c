@@ -128,27 +128,17 @@ const char *const ptx_kernels[] = {
                              "red.global.add.u64 [%rd7], %rd20;\nred.global.min.u64 [%rd7+8], "    \
                              "%rd21;\nret;\n}\n"
 
-/* Two vectors are on their way at a time, half the range apart when the grid covers it (which is
- * what reaches the rate of the driver's own copy); what does not come out even is copied one by
- * one. */
+/* Launched with a thread per vector: many short blocks of one load and one store keep the memory
+ * busier than few long ones with several loads under way. */
 #define TEXT_COPY                                                                                  \
     ".visible .entry muster_copy(.param .u64 dst, .param .u64 src, .param .u64 "                   \
     "n)\n{\n" TEXT_REGISTERS                                                                       \
     "ld.param.u64 %rd5, [dst];\nld.param.u64 %rd6, [src];\nld.param.u64 %rd7, [n];\n" TEXT_INDEX   \
-    "shl.b64 %rd8, %rd2, 4;\n" /* bytes between a thread's vectors */                              \
-    "copy_two:\nadd.u64 %rd13, %rd1, %rd2;\nsetp.ge.u64 %p1, %rd13, %rd7;\n@%p1 bra copy_one;\n"   \
-    "shl.b64 %rd12, %rd1, 4;\nadd.u64 %rd14, %rd6, %rd12;\nadd.u64 %rd18, %rd5, %rd12;\n"          \
-    "add.u64 %rd15, %rd14, %rd8;\nadd.u64 %rd16, %rd18, %rd8;\n"                                   \
-    "ld.global.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                        \
-    "ld.global.v4.u32 {%r24, %r25, %r26, %r27}, [%rd15];\n"                                        \
-    "st.global.cs.v4.u32 [%rd18], {%r20, %r21, %r22, %r23};\n"                                     \
-    "st.global.cs.v4.u32 [%rd16], {%r24, %r25, %r26, %r27};\n"                                     \
-    "add.u64 %rd1, %rd13, %rd2;\nbra copy_two;\n"                                                  \
-    "copy_one:\nsetp.ge.u64 %p2, %rd1, %rd7;\n@%p2 ret;\n"                                         \
+    "copy_loop:\nsetp.ge.u64 %p1, %rd1, %rd7;\n@%p1 ret;\n"                                        \
     "shl.b64 %rd12, %rd1, 4;\nadd.u64 %rd14, %rd6, %rd12;\nadd.u64 %rd18, %rd5, %rd12;\n"          \
     "ld.global.v4.u32 {%r20, %r21, %r22, %r23}, [%rd14];\n"                                        \
     "st.global.cs.v4.u32 [%rd18], {%r20, %r21, %r22, %r23};\n"                                     \
-    "add.u64 %rd1, %rd1, %rd2;\nbra copy_one;\n}\n"
+    "add.u64 %rd1, %rd1, %rd2;\nbra copy_loop;\n}\n"
 
 #define TEXT_XOR4(a, b, c, d)                                                                      \
     "xor.b32 %r40, %r40, " a ";\nxor.b32 %r41, %r41, " b ";\nxor.b32 %r42, %r42, " c ";\n"         \
