@@ -92,7 +92,8 @@ static void two_nodes_measure_each_other(void **state)
                      1 << 20);
     assert_int_equal(jsonx_int_or(json_object_get(data, "proof"), "mismatches", -1), 0);
     const json_t *rate = side_find(&b, "tcp_bandwidth", "a>b");
-    assert_int_equal(json_array_size(json_object_get(rate, "samples")), 3); /* 0.5 s - 0.2 s */
+    /* 0.5 s less 0.2 s of warm-up; a late wake-up moves that border. */
+    assert_in_range(json_array_size(json_object_get(rate, "samples")), 1, 5);
     assert_true(jsonx_int_or(json_object_get(rate, "proof"), "rx_bytes", 0) > 0);
     assert_true(jsonx_int_or(json_object_get(rate, "proof"), "retransmits", -1) >= 0);
     json_decref(ea);
