@@ -213,6 +213,40 @@ static void judge_functions(struct check_env *env)
     }
 }
 
+/* Display controllers of NVIDIA on the bus: a GPU whose driver does not answer is still there. */
+static size_t count_on_bus(const json_t *facts)
+{
+    const json_t *pci = json_object_get(facts, "pci");
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(pci); i++) {
+        const json_t *function = json_array_get(pci, i);
+        count += strcmp(jsonx_str_or(function, "vendor", ""), "0x10de") == 0 &&
+                 str_has_prefix(jsonx_str_or(function, "class", ""), "0x03");
+    }
+    return count;
+}
+
+static size_t count_devices(const json_t *facts)
+{
+    return json_array_size(json_object_get(json_object_get(facts, "gpus"), "devices"));
+}
+
+/* A GPU that the driver does not show has no row of its own: its absence is the node's. */
+static void judge_presence(struct check_env *env, const char *node)
+{
+    const json_t *facts = check_facts(env, node);
+    size_t on_bus = count_on_bus(facts), shown = count_devices(facts);
+    if (on_bus == 0)
+        return;
+    struct ledger_row *row =
+        ledger_row(env->ledger, node, node, "gpu", "gpu_presence", check_is_required(env, "gpu"));
+    if (shown < on_bus)
+        ledger_set(row, VERDICT_FAIL, shown ? "gpu-missing" : "no-gpu-driver",
+                   "%zu NVIDIA GPUs are on the PCI bus, the driver shows %zu", on_bus, shown);
+    else
+        ledger_set(row, VERDICT_PASS, NULL, "the driver shows all %zu", on_bus);
+}
+
 /* What a stage says about the node as a whole: no GPU could be asked, or an NVSwitch complained. */
 static void judge_node(struct check_env *env, const char *node)
 {
@@ -222,16 +256,22 @@ static void judge_node(struct check_env *env, const char *node)
         {"shm", "gpu_run", NEEDS_ALWAYS, RULE_PRESENT, "no-gpu-driver"},
         {"gpu", "sxid", NEEDS_NOTE, RULE_ZERO, "nvswitch-error"},
     };
+    const json_t *facts = check_facts(env, node);
+    bool dead = count_devices(facts) == 0 && count_on_bus(facts) > 0;
     for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
-        bool unsealed = false;
+        bool unsealed = false, required = check_is_required(env, whole[i].stage);
         const struct evidence_set_record *r =
             check_record(env, node, whole[i].stage, node, whole[i].quantity, &unsealed);
-        if (!r)
+        bool owed = dead && required && whole[i].needs == NEEDS_ALWAYS;
+        if (!r && !owed)
             continue;
-        struct ledger_row *row = ledger_row(
-            env->ledger, node, node, whole[i].stage, whole[i].quantity,
-            check_is_required(env, whole[i].stage) && r->outcome != EVIDENCE_NOT_MEASURED);
-        if (check_use(r, row))
+        if (r && r->outcome == EVIDENCE_NOT_MEASURED && !owed)
+            required = false;
+        struct ledger_row *row =
+            ledger_row(env->ledger, node, node, whole[i].stage, whole[i].quantity, required);
+        if (!r)
+            check_absent(env, row, unsealed);
+        else if (check_use(r, row))
             judge_record(&whole[i], r, row);
     }
 }
@@ -241,8 +281,10 @@ static int judge(const struct check *check, struct check_env *env, struct err *e
     (void)err;
     check_gpu_each(check, env, judge_gpu, NULL);
     judge_functions(env);
-    for (size_t i = 0; i < env->count; i++)
+    for (size_t i = 0; i < env->count; i++) {
+        judge_presence(env, env->names[i]);
         judge_node(env, env->names[i]);
+    }
     return 0;
 }
 

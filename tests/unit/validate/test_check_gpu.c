@@ -318,6 +318,42 @@ static void a_dead_gpu_has_one_cause(void **state)
     cluster_close(&c);
 }
 
+/* What the driver does not show is missed, whether or not a stage has run. */
+static void a_gpu_on_the_bus_is_not_forgotten(void **state)
+{
+    static const struct {
+        int shown;
+        const char *cause, *reason;
+    } rows[] = {
+        {1, "gpu-missing", "2 NVIDIA GPUs are on the PCI bus, the driver shows 1"},
+        {0, "no-gpu-driver", "2 NVIDIA GPUs are on the PCI bus, the driver shows 0"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct cluster c;
+        cluster_open(&c, 1, 1e10);
+        json_t *facts = json_object_get(c.facts, "n1");
+        json_t *devices = json_array();
+        for (int k = 0; k < rows[i].shown; k++)
+            jsonx_append(devices, json_pack("{s:i,s:s}", "index", k, "name", "NVIDIA H200"));
+        jsonx_set(facts, "gpus",
+                  json_pack("{s:b,s:n,s:o}", "available", 1, "reason", "devices", devices));
+        jsonx_set(facts, "pci",
+                  json_pack("[{s:s,s:s},{s:s,s:s},{s:s,s:s}]", "vendor", "0x10de", "class",
+                            "0x030200", "vendor", "0x10de", "class", "0x030200", "vendor", "0x10de",
+                            "class", "0x068000"));
+        jsonx_set(cluster_policy(&c), "require", json_pack("[s]", "gpu"));
+        json_auto_t *v = cluster_judge(&c);
+        const json_t *e = cluster_element(v, "n1", "gpu_presence");
+        assert_string_equal(jsonx_str_or(e, "cause", ""), rows[i].cause);
+        assert_string_equal(jsonx_str_or(e, "reason", ""), rows[i].reason);
+        assert_string_equal(cluster_state(v, "n1"), "not_ready");
+        const char *subject = rows[i].shown ? GPU : "n1";
+        assert_string_equal(jsonx_str_or(cluster_element(v, subject, "gpu_run"), "verdict", ""),
+                            "NOT_MEASURED");
+        cluster_close(&c);
+    }
+}
+
 /* Nothing says how fast it must be: that is not a pass. */
 static void an_unknown_model_is_unknown(void **state)
 {
@@ -364,8 +400,11 @@ static void profiles_are_found_by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_healthy_gpu_is_ready),     cmocka_unit_test(each_fault_has_its_cause),
-        cmocka_unit_test(a_dead_gpu_has_one_cause),   cmocka_unit_test(an_unknown_model_is_unknown),
+        cmocka_unit_test(a_healthy_gpu_is_ready),
+        cmocka_unit_test(each_fault_has_its_cause),
+        cmocka_unit_test(a_gpu_on_the_bus_is_not_forgotten),
+        cmocka_unit_test(a_dead_gpu_has_one_cause),
+        cmocka_unit_test(an_unknown_model_is_unknown),
         cmocka_unit_test(profiles_are_found_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
