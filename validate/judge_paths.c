@@ -19,7 +19,9 @@ struct charge {
     struct path *paths; /* from * count + to */
     bool *convicted;
     bool *took_part;
-    bool *lost; /* the node itself fell out before or during the pairs */
+    bool *lost;    /* the node itself fell out before or during the pairs */
+    bool *silent;  /* nothing that it says about its paths counts */
+    bool *suspect; /* what the paths with warnings have in common */
 };
 
 static int compare_name(const void *key, const void *name)
@@ -81,6 +83,34 @@ static void find_lost(struct charge *c)
     }
 }
 
+/* A node whose records do not count (refused, or its stage was broken off) leaves its paths without
+ * a figure; that is no fault of its partners. */
+static void find_silent(struct charge *c)
+{
+    const struct evidence_set *set = c->env->input->evidence;
+    for (size_t i = 0; i < c->env->count; i++)
+        c->silent[i] = true;
+    for (size_t i = 0; i < evidence_set_count(set); i++) {
+        const struct evidence_set_record *r = evidence_set_at(set, i);
+        size_t at = index_of(c->env, r->node, strlen(r->node));
+        if (at < c->env->count && r->sealed && strcmp(r->stage, "pairs") == 0)
+            c->silent[at] = false;
+    }
+}
+
+/* Warnings are charged as failures are: one node that loses packets does not degrade its peers. */
+static void find_suspects(struct charge *c)
+{
+    size_t n = c->env->count;
+    unsigned char *state = mem_zero(n * n + 1, 1);
+    for (size_t i = 0; i < n * n; i++)
+        state[i] = c->paths[i].verdict == VERDICT_WARN   ? BLAME_FAILED
+                   : c->paths[i].verdict == VERDICT_PASS ? BLAME_PASSED
+                                                         : BLAME_UNKNOWN;
+    blame_solve(n, state, c->suspect);
+    free(state);
+}
+
 static void blame(struct charge *c)
 {
     size_t n = c->env->count;
@@ -104,9 +134,15 @@ static void blame(struct charge *c)
 
 /* What one node has to answer for. */
 struct account {
-    size_t total, passed, warned, failed_own, failed_pair, failed_other, missing_own, missing_other;
+    size_t total, passed, failed_own, failed_pair, failed_other, missing_own, missing_other;
+    size_t warned_own, warned_pair, warned_other;
     const struct ledger_row *failed, *pair, *missing, *warning;
 };
+
+static bool fell_out(const struct charge *c, size_t node)
+{
+    return !c->took_part[node] || c->lost[node] || c->silent[node];
+}
 
 static void count_path(const struct charge *c, const struct path *p, size_t self, size_t other,
                        struct account *a)
@@ -116,8 +152,14 @@ static void count_path(const struct charge *c, const struct path *p, size_t self
         a->passed++;
         break;
     case VERDICT_WARN:
-        a->warned++;
-        a->warning = p->worst;
+        if (c->suspect[self])
+            a->warned_own++;
+        else if (c->suspect[other])
+            a->warned_other++;
+        else
+            a->warned_pair++;
+        if (c->suspect[self] || !c->suspect[other])
+            a->warning = p->worst;
         break;
     case VERDICT_FAIL:
         if (c->convicted[self]) {
@@ -132,7 +174,7 @@ static void count_path(const struct charge *c, const struct path *p, size_t self
         break;
     case VERDICT_NOT_MEASURED:
         /* Whoever took no part at all, or fell out, is the reason and not its partner. */
-        if (c->took_part[self] && !c->lost[self] && (!c->took_part[other] || c->lost[other])) {
+        if (!fell_out(c, self) && fell_out(c, other)) {
             a->missing_other++;
         } else {
             a->missing_own++;
@@ -145,9 +187,20 @@ static void count_path(const struct charge *c, const struct path *p, size_t self
     a->total++;
 }
 
+static void charge_warnings(const struct account *a, const char *node, struct ledger_row *row)
+{
+    if (a->warning && a->warned_own > 0)
+        ledger_set(row, VERDICT_WARN, a->warning->cause,
+                   "%zu of %zu directed paths warn and %s is what they have in common (%s: %s)",
+                   a->warned_own, a->total, node, a->warning->subject, a->warning->reason);
+    else if (a->warning)
+        ledger_set(row, VERDICT_WARN, a->warning->cause, "%s: %s", a->warning->subject,
+                   a->warning->reason);
+}
+
 static void charge_node(const struct account *a, const char *node, struct ledger_row *row)
 {
-    size_t good = a->passed + a->warned;
+    size_t good = a->passed + a->warned_own + a->warned_pair + a->warned_other;
     ledger_value(row, (double)good, "1");
     ledger_limit(row, LEDGER_LIMIT_EXACT, (double)a->total, "directed paths of this node");
     if (a->failed)
@@ -165,12 +218,11 @@ static void charge_node(const struct account *a, const char *node, struct ledger
     if (good + a->failed_other == 0)
         ledger_set(row, VERDICT_NOT_MEASURED, "path-missing",
                    "no path of %s was measured: no other node took part", node);
-    if (a->warning)
-        ledger_set(row, VERDICT_WARN, a->warning->cause, "%s: %s", a->warning->subject,
-                   a->warning->reason);
-    ledger_set(row, VERDICT_PASS, NULL, "%zu of %zu directed paths passed%s", good, a->total,
+    charge_warnings(a, node, row);
+    ledger_set(row, VERDICT_PASS, NULL, "%zu of %zu directed paths passed%s%s", good, a->total,
                a->failed_other + a->missing_other > 0 ? "; the others are charged to the other end"
-                                                      : "");
+                                                      : "",
+               a->warned_other > 0 ? "; warnings are charged to the other end" : "");
 }
 
 static void charge_paths(struct charge *c, bool required)
@@ -223,13 +275,17 @@ void judge_paths_charge(struct check_env *env)
                        .paths = mem_zero(env->count * env->count + 1, sizeof *c.paths),
                        .convicted = mem_zero(env->count + 1, sizeof *c.convicted),
                        .took_part = mem_zero(env->count + 1, sizeof *c.took_part),
-                       .lost = mem_zero(env->count + 1, sizeof *c.lost)};
+                       .lost = mem_zero(env->count + 1, sizeof *c.lost),
+                       .silent = mem_zero(env->count + 1, sizeof *c.silent),
+                       .suspect = mem_zero(env->count + 1, sizeof *c.suspect)};
     bool required = check_is_required(env, "pairs"), any = false;
     for (size_t i = 0; i < ledger_count(env->ledger); i++)
         add_row(&c, ledger_at(env->ledger, i), required);
     for (size_t i = 0; i < env->count * env->count; i++)
         any = any || c.paths[i].verdict != VERDICT_UNSET;
     find_lost(&c);
+    find_silent(&c);
+    find_suspects(&c);
     blame(&c);
     if (any && env->count > 1)
         charge_paths(&c, required);
@@ -238,4 +294,6 @@ void judge_paths_charge(struct check_env *env)
     free(c.convicted);
     free(c.took_part);
     free(c.lost);
+    free(c.silent);
+    free(c.suspect);
 }

@@ -38,8 +38,9 @@ struct cluster {
     double bandwidth[CLUSTER_MAX][CLUSTER_MAX];   /* bit/s */
     const char *broken[CLUSTER_MAX][CLUSTER_MAX]; /* cause of a path that fails */
     double mismatches[CLUSTER_MAX][CLUSTER_MAX];
-    bool absent[CLUSTER_MAX];   /* takes no part in pairs and allreduce */
-    bool unsealed[CLUSTER_MAX]; /* pairs was broken off */
+    int retransmits[CLUSTER_MAX][CLUSTER_MAX]; /* beyond the three of a healthy path */
+    bool absent[CLUSTER_MAX];                  /* takes no part in pairs and allreduce */
+    bool unsealed[CLUSTER_MAX];                /* pairs was broken off */
     const char *digest[CLUSTER_MAX];
     double busbw;           /* B/s */
     bool one_sided_latency; /* only the earlier node of a pair measures the round trip */
@@ -210,7 +211,8 @@ static inline void cluster_path(struct cluster *c, size_t from, size_t to)
     }
     cluster_value(c, to, "pairs", subject, "tcp_bandwidth", "bit/s", c->bandwidth[from][to], NULL,
                   json_pack("{s:s,s:I,s:I,s:i}", "interface", "eth0", "tx_bytes", (json_int_t)100,
-                            "rx_bytes", (json_int_t)1000000000, "retransmits", 3));
+                            "rx_bytes", (json_int_t)1000000000, "retransmits",
+                            3 + c->retransmits[from][to]));
     cluster_value(c, to, "pairs", subject, "tcp_data", "B", 1 << 20, NULL,
                   json_pack("{s:f}", "mismatches", c->mismatches[from][to]));
     if (c->one_sided_latency && from > to)

@@ -180,6 +180,47 @@ static void unsealed_stage_does_not_count(void **state)
     cluster_close(&c);
 }
 
+/* The others have measured all that is theirs; only what n4 says about its paths is missing. */
+static void node_without_usable_records_does_not_spoil_the_others(void **state)
+{
+    struct cluster c;
+    cluster_open(&c, 4, 1e10);
+    c.unsealed[3] = true;
+    cluster_measure(&c);
+    json_auto_t *v = cluster_judge(&c);
+    states_are(v, STATES("ready", "ready", "ready", "unknown"), 4);
+    assert_true(has_cause(v, "n4", "evidence-unsealed"));
+    assert_string_equal(jsonx_str_or(cluster_element(v, "n1", "paths"), "reason", ""),
+                        "5 of 6 directed paths passed; the others are charged to the other end");
+    /* Records of another node in its place. */
+    c.unsealed[3] = false;
+    strbuf_release(&c.lines[3]);
+    strbuf_puts(&c.lines[3], c.lines[0].data);
+    json_auto_t *lies = cluster_judge(&c);
+    states_are(lies, STATES("ready", "ready", "ready", "not_ready"), 4);
+    cluster_close(&c);
+}
+
+static void warnings_are_charged_to_what_they_have_in_common(void **state)
+{
+    struct cluster c;
+    cluster_open(&c, 4, 1e10);
+    for (size_t i = 0; i < 4; i++)
+        c.retransmits[i][2] = 1000000;
+    cluster_measure(&c);
+    json_auto_t *v = cluster_judge(&c);
+    states_are(v, STATES("ready", "ready", "degraded", "ready"), 4);
+    assert_true(has_cause(v, "n3", "retransmits"));
+    cluster_close(&c);
+    /* One path alone has two ends. */
+    cluster_open(&c, 4, 1e10);
+    c.retransmits[0][2] = 1000000;
+    cluster_measure(&c);
+    json_auto_t *one = cluster_judge(&c);
+    states_are(one, STATES("degraded", "ready", "degraded", "ready"), 4);
+    cluster_close(&c);
+}
+
 static void swapped_evidence_makes_nodes_not_ready(void **state)
 {
     struct cluster c;
@@ -403,6 +444,8 @@ int main(void)
         cmocka_unit_test(node_that_fell_out_answers_for_its_paths),
         cmocka_unit_test(missing_evidence_is_unknown_never_ready),
         cmocka_unit_test(unsealed_stage_does_not_count),
+        cmocka_unit_test(node_without_usable_records_does_not_spoil_the_others),
+        cmocka_unit_test(warnings_are_charged_to_what_they_have_in_common),
         cmocka_unit_test(swapped_evidence_makes_nodes_not_ready),
         cmocka_unit_test(corrupt_data_and_wrong_sums_fail),
         cmocka_unit_test(faster_than_the_link_is_a_fault),
