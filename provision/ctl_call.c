@@ -48,6 +48,15 @@ static const char *cause_of(const struct ctl *c, size_t node, const struct ctl_r
     return request->cause ? request->cause : "agent-error";
 }
 
+/* An agent that owes an answer would make every later step wait for it as long. */
+static void drop_late(struct ctl *c, size_t node, const struct ctl_request *request,
+                      const struct err *error)
+{
+    if (error->kind == ERR_TIMEOUT && fleet_is_late(c->fleet, node))
+        fleet_drop(c->fleet, node, ERR_TIMEOUT, request->cause ? "stage-timeout" : "timeout",
+                   error->text);
+}
+
 static size_t settle(struct ctl *c, const struct ctl_request *request, struct fleet_call *call)
 {
     size_t failed = 0;
@@ -56,6 +65,7 @@ static size_t settle(struct ctl *c, const struct ctl_request *request, struct fl
             continue;
         struct err *error = &call->errors[i];
         failed += error->kind != ERR_NONE;
+        drop_late(c, i, request, error);
         if (fleet_state(c->fleet, i) == FLEET_FAILED)
             c->active[i] = false;
         if (request->done)

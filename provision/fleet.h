@@ -157,6 +157,15 @@ int64_t fleet_request_id(const struct fleet *f, size_t node);
 /* Queue a request whose reply is only checked for ok (go, cancel).  Ignored for a failed node. */
 void fleet_send(struct fleet *f, size_t node, const json_t *request);
 
+/* Whether the node's last call ended without its answer, so that its agent is still busy with it.
+ */
+bool fleet_is_late(const struct fleet *f, size_t node);
+/* Give up a node that does not keep to the protocol or to its time: it has failed with this cause
+ * (borrowed for good) and text, its connection is closed, and its agent ends by that.  A running
+ * call gets its outcome.  Also from on_event and on_tick.  Ignored for a failed node. */
+void fleet_drop(struct fleet *f, size_t node, enum err_kind kind, const char *cause,
+                const char *text);
+
 /* End the agents with bye; replies as in fleet_call (what each left behind), may be NULL. */
 void fleet_bye(struct fleet *f, unsigned timeout_ms, json_t *replies[]);
 

@@ -139,6 +139,7 @@ static void begin(struct fleet *f, size_t node)
         return;
     }
     err_clear(&a->send_err);
+    a->late = false;
     a->request_id = call_send(s, f->call->requests[node]);
     a->waiting = s->busy = true;
     f->pending++;
@@ -153,6 +154,7 @@ static void end_late(struct session *s)
             jsonx_str_or(request, "op", "the request"), (double)call->timeout_ms / 1000,
             refused->kind != ERR_NONE ? "; before that: " : "", refused->text);
     s->agent.waiting = false;
+    s->agent.late = true;
     fleet_settle(s);
 }
 
@@ -199,6 +201,17 @@ void fleet_send(struct fleet *f, size_t node, const json_t *request)
     struct session *s = &f->sessions[node];
     if (s->state == FLEET_AGENT && s->agent.channel)
         call_send(s, request);
+}
+
+bool fleet_is_late(const struct fleet *f, size_t node)
+{
+    return f->sessions[node].agent.late;
+}
+
+void fleet_drop(struct fleet *f, size_t node, enum err_kind kind, const char *cause,
+                const char *text)
+{
+    session_fail(&f->sessions[node], kind, cause, "%s", text);
 }
 
 /* An agent that has said bye closes its channel; wait a moment for that, so that it is gone from

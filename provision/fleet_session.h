@@ -86,6 +86,7 @@ struct agent {
     int64_t next_id;
     int64_t request_id;  /* of the running call */
     bool waiting;        /* the running call has no reply yet */
+    bool late;           /* the last call ended without one */
     struct err send_err; /* first refusal of something queued by fleet_send() */
     json_t *hello;
 };

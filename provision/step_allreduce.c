@@ -45,24 +45,16 @@ static void on_event(void *ctx, struct fleet *f, size_t node, const json_t *even
     struct ctl_call *call = ctx;
     struct allreduce *a = call->request->ctx;
     step_take_evidence(call->c, node, event);
-    if (strcmp(jsonx_str_or(event, "event", ""), "endpoint") == 0) {
-        json_decref(a->endpoints[node]);
-        a->endpoints[node] = json_incref(json_object_get(event, "endpoint"));
-    }
+    step_take_endpoint(call->c, node, event, &a->endpoints[node]);
 }
 
 /* Without one rank there is no ring: tell the others to stop instead of waiting for the deadline.
  */
 static void cancel_all(struct ctl_call *call)
 {
-    for (size_t i = 0; i < call->c->count; i++) {
-        if (!ctl_call_pending(call, i))
-            continue;
-        json_auto_t *request = json_object();
-        jsonx_set_str(request, "op", "cancel");
-        jsonx_set_int(request, "stage_id", fleet_request_id(call->c->fleet, i));
-        fleet_send(call->c->fleet, i, request);
-    }
+    for (size_t i = 0; i < call->c->count; i++)
+        if (ctl_call_pending(call, i))
+            step_cancel(call->c, i);
 }
 
 static void send_endpoints(struct ctl_call *call, const struct allreduce *a)

@@ -26,26 +26,20 @@ static json_t *make(struct ctl *c, size_t node, void *ctx)
 }
 
 /* The node read its clock between our two readings; only what lies outside is certainly skew. */
-static int64_t clock_skew(const json_t *facts, int64_t asked_ms, int64_t answered_ms)
+static int64_t clock_skew(int64_t theirs, int64_t asked_ms, int64_t answered_ms)
 {
-    int64_t theirs = 0;
-    if (time_parse(jsonx_str_or(facts, "time", ""), &theirs) != 0)
-        return 0;
     if (theirs < asked_ms)
         return theirs - asked_ms;
     return theirs > answered_ms ? theirs - answered_ms : 0;
 }
 
-static void done(struct ctl *c, size_t node, const json_t *data, const struct err *error, void *ctx)
+/* Facts without a time leave the clock uncompared, which the verdict then says. */
+static void compare_clock(struct ctl *c, size_t node, const json_t *facts, int64_t asked_ms)
 {
-    (void)error;
-    struct facts_step *step = ctx;
-    json_t *facts = json_object_get(data, "facts");
-    if (!facts) {
-        c->active[node] = false;
+    int64_t theirs = 0;
+    if (time_parse(jsonx_str_or(facts, "time", ""), &theirs) != 0)
         return;
-    }
-    int64_t skew = clock_skew(facts, step->asked_ms, wall_ms());
+    int64_t skew = clock_skew(theirs, asked_ms, wall_ms());
     jsonx_set_int(c->clock_skew_ms, c->names[node], skew);
     int64_t limit = jsonx_int_or(json_object_get(c->site, "policy"), "max_clock_skew_ms", 5000);
     if (llabs(skew) > limit) {
@@ -56,6 +50,20 @@ static void done(struct ctl *c, size_t node, const json_t *data, const struct er
                  (double)limit / 1000);
         ctl_outcome(c, node, "facts", "clock-skew", text);
     }
+}
+
+static void done(struct ctl *c, size_t node, const json_t *data, const struct err *error, void *ctx)
+{
+    (void)error;
+    struct facts_step *step = ctx;
+    json_t *facts = json_object_get(data, "facts");
+    if (!json_is_object(facts)) {
+        if (data)
+            ctl_outcome(c, node, "facts", "protocol", "the agent's answer holds no facts");
+        c->active[node] = false;
+        return;
+    }
+    compare_clock(c, node, facts, step->asked_ms);
     jsonx_set(c->facts, c->names[node], json_incref(facts));
     if (!c->run.dir)
         return;

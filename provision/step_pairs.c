@@ -13,6 +13,7 @@ enum {
     ROUND_MS = 30000,      /* deadline of one round on the agents */
     ROUND_GRACE_MS = 5000, /* how much longer the controller waits for its "ready" */
     ENDPOINT_MS = 20000,   /* for the listeners to come up */
+    STOP_MS = 10000,       /* for a node that missed a barrier to answer that it has stopped */
     STAGE_BASE_MS = 60000,
     /* A path is only convicted when it fails this often more; a busy machine is no bad cable. */
     RETESTS = 2,
@@ -27,6 +28,7 @@ struct pairs {
     struct pairs_plan plan;
     json_t **endpoints; /* per node, own references */
     long *ready;        /* per node: last round it is ready after, -1 before the first */
+    int64_t *stop_ms;   /* per node: when it was told to stop, 0 for never */
     char token[65];
     long round;       /* running round, -1 while endpoints are collected */
     unsigned attempt; /* 0, then one up for each time that failed pairs are measured again */
@@ -75,10 +77,8 @@ static void on_event(void *ctx, struct fleet *f, size_t node, const json_t *even
     struct pairs *p = call->request->ctx;
     const char *name = jsonx_str_or(event, "event", "");
     step_take_evidence(call->c, node, event);
-    if (strcmp(name, "endpoint") == 0) {
-        json_decref(p->endpoints[node]);
-        p->endpoints[node] = json_incref(json_object_get(event, "endpoint"));
-    } else if (strcmp(name, "ready") == 0) {
+    step_take_endpoint(call->c, node, event, &p->endpoints[node]);
+    if (strcmp(name, "ready") == 0) {
         p->ready[node] = (long)jsonx_int_or(event, "round", -1);
         p->failed_pairs += !jsonx_bool_or(event, "ok", false);
     }
@@ -96,7 +96,7 @@ static void send_go(struct ctl_call *call, size_t node, json_t *data)
 static bool takes_part(const struct ctl_call *call, size_t node)
 {
     const struct pairs *p = call->request->ctx;
-    return ctl_call_pending(call, node) && p->endpoints[node];
+    return ctl_call_pending(call, node) && p->endpoints[node] && p->stop_ms[node] == 0;
 }
 
 static void begin_round(struct ctl_call *call, struct pairs *p)
@@ -126,7 +126,7 @@ static void finish(struct ctl_call *call, struct pairs *p)
 {
     p->finished = true;
     for (size_t i = 0; i < p->plan.members; i++) {
-        if (!ctl_call_pending(call, p->plan.member[i]))
+        if (!takes_part(call, p->plan.member[i]))
             continue;
         json_t *go = json_object();
         jsonx_set_bool(go, "done", true);
@@ -134,19 +134,49 @@ static void finish(struct ctl_call *call, struct pairs *p)
     }
 }
 
-/* Everyone who still takes part has come to the barrier, or its time is over. */
+static bool has_come(const struct pairs *p, size_t node)
+{
+    return p->endpoints[node] && (p->round < 0 || p->ready[node] >= p->round);
+}
+
+/* Everyone who still takes part has come to the barrier. */
 static bool barrier_reached(const struct ctl_call *call, const struct pairs *p)
 {
-    bool late =
-        now_ms() - p->round_began_ms > (p->round < 0 ? ENDPOINT_MS : ROUND_MS + ROUND_GRACE_MS);
-    for (size_t i = 0; i < p->plan.members && !late; i++) {
+    for (size_t i = 0; i < p->plan.members; i++) {
         size_t node = p->plan.member[i];
-        if (!ctl_call_pending(call, node))
-            continue;
-        if (!p->endpoints[node] || (p->round >= 0 && p->ready[node] < p->round))
+        if (ctl_call_pending(call, node) && p->stop_ms[node] == 0 && !has_come(p, node))
             return false;
     }
     return true;
+}
+
+/* Who misses a barrier would hold up every later one as long: it takes no further part. */
+static void stop_late(struct ctl_call *call, struct pairs *p)
+{
+    int64_t now = now_ms();
+    if (now - p->round_began_ms <= (p->round < 0 ? ENDPOINT_MS : ROUND_MS + ROUND_GRACE_MS))
+        return;
+    for (size_t i = 0; i < p->plan.members; i++) {
+        size_t node = p->plan.member[i];
+        if (!ctl_call_pending(call, node) || p->stop_ms[node] != 0 || has_come(p, node))
+            continue;
+        log_warn("pairs: %s does not come to the end of round %ld and takes no further part",
+                 call->c->names[node], p->round + 1);
+        p->stop_ms[node] = now;
+        step_cancel(call->c, node);
+    }
+}
+
+/* An agent that does not even answer that it has stopped. */
+static void drop_silent(struct ctl_call *call, struct pairs *p)
+{
+    for (size_t i = 0; i < p->plan.members; i++) {
+        size_t node = p->plan.member[i];
+        if (p->stop_ms[node] != 0 && ctl_call_pending(call, node) &&
+            now_ms() - p->stop_ms[node] > STOP_MS)
+            fleet_drop(call->c->fleet, node, ERR_TIMEOUT, "stage-timeout",
+                       "the agent did not end its round in time, nor when it was told to stop");
+    }
 }
 
 static void on_tick(void *ctx, struct fleet *f, size_t pending)
@@ -154,8 +184,12 @@ static void on_tick(void *ctx, struct fleet *f, size_t pending)
     (void)f;
     struct ctl_call *call = ctx;
     struct pairs *p = call->request->ctx;
-    if (p->finished || pending == 0)
+    if (pending == 0)
         return;
+    drop_silent(call, p);
+    if (p->finished)
+        return;
+    stop_late(call, p);
     if (barrier_reached(call, p)) {
         if (p->round + 1 < (long)p->plan.rounds)
             begin_round(call, p);
@@ -173,6 +207,7 @@ static void measure(struct ctl *c, struct pairs *p)
 {
     p->endpoints = mem_zero(c->count, sizeof *p->endpoints);
     p->ready = mem_zero(c->count, sizeof *p->ready);
+    p->stop_ms = mem_zero(c->count, sizeof *p->stop_ms);
     for (size_t i = 0; i < c->count; i++)
         p->ready[i] = -1;
     p->round = -1;
@@ -190,6 +225,7 @@ static void measure(struct ctl *c, struct pairs *p)
         json_decref(p->endpoints[i]);
     free(p->endpoints);
     free(p->ready);
+    free(p->stop_ms);
 }
 
 static size_t node_of(const struct ctl *c, const char *name, size_t len)

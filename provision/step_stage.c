@@ -14,22 +14,6 @@
 
 enum { INVENTORY_MS = 60000, GPU_STAGE_MS = 180000, STAGE_GRACE_MS = 10000 };
 
-void step_take_evidence(struct ctl *c, size_t node, const json_t *event)
-{
-    if (strcmp(jsonx_str_or(event, "event", ""), "evidence") != 0)
-        return;
-    const char *text = jsonx_str_or(event, "line", NULL);
-    if (!text || strchr(text, '\n'))
-        return; /* not evidence: the seal's count then shows that a record is missing */
-    AUTO(free_str) char *path = run_node_path(&c->run, "evidence", c->names[node], ".jsonl");
-    AUTO(free_str) char *line = str_printf("%s\n", text);
-    AUTO(close_fd) int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    size_t len = strlen(line);
-    if (fd < 0 || write(fd, line, len) != (ssize_t)len)
-        log_error("%s: %s; this record is lost and its stage will not count", path,
-                  strerror(errno));
-}
-
 json_t *step_stage_params(const struct ctl *c, const char *stage)
 {
     const json_t *params = json_object_get(json_object_get(c->site, "stages"), stage);

@@ -29,8 +29,14 @@ int step_publish(struct ctl *c, struct err *err);
 
 /* --- shared by the stage steps ------------------------------------------------------------ */
 
-/* Append the evidence line of an event to the node's file; other events are ignored. */
+/* Append the evidence line of an event to the node's file; other events are ignored.  A node that
+ * sends more than a run can need is dropped. */
 void step_take_evidence(struct ctl *c, size_t node, const json_t *event);
+/* Put what an endpoint event says into *endpoint (own reference); other events are ignored.  A node
+ * whose endpoint its peers could not use is dropped, so that the fault stays its own. */
+void step_take_endpoint(struct ctl *c, size_t node, const json_t *event, json_t **endpoint);
+/* Tell the node to end the stage that the running call has asked for; it then answers an error. */
+void step_cancel(struct ctl *c, size_t node);
 /* Parameters of a stage from the site ("stages": {STAGE: {...}}), or an empty object. */
 json_t *step_stage_params(const struct ctl *c, const char *stage);
 /* {"op":"stage","stage":STAGE,"params":params,"deadline_ms":N}; takes over params. */
