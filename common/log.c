@@ -4,6 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/tty.h"
+#include "common/util.h"
+
 static enum log_level threshold = LOG_LEVEL_INFO;
 
 void log_set_level(enum log_level level)
@@ -22,7 +25,8 @@ static void log_write(enum log_level level, const char *label, const char *fmt, 
         return;
     char line[2048];
     vsnprintf(line, sizeof line, fmt, args);
-    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, label, line);
+    AUTO(free_str) char *shown = tty_text(line);
+    fprintf(stderr, "%s: %s%s\n", program_invocation_short_name, label, shown);
 }
 
 #define LOG_FUNCTION(name, level, label)                                                           \

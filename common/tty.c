@@ -58,9 +58,8 @@ static size_t sequence_len(const unsigned char *s)
     return len;
 }
 
-/* Cells may come from a node: what could move the cursor or hide text becomes '?', a line break or
- * a tab becomes a blank.  U+0080..U+009F are control characters too. */
-static char *printable(const char *text)
+/* U+0080..U+009F are control characters too. */
+char *tty_text(const char *text)
 {
     struct strbuf out = {0};
     strbuf_puts(&out, "");
@@ -104,7 +103,7 @@ void tty_table_row(struct tty_table *t, enum tty_color color, const char *const 
     struct row *row = &t->rows[t->count++];
     *row = (struct row){color, mem_zero(t->columns, sizeof(char *))};
     for (size_t i = 0; i < t->columns; i++)
-        row->cells[i] = printable(cells[i] ? cells[i] : "");
+        row->cells[i] = tty_text(cells[i] ? cells[i] : "");
 }
 
 struct tty_table *tty_table_create(const char *const headings[], size_t columns)

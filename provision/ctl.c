@@ -211,9 +211,10 @@ void ctl_outcome(struct ctl *c, size_t node, const char *step, const char *cause
     jsonx_append(c->outcomes, outcome);
     if (c->progress.live)
         fputs("\r\033[K", stderr);
+    AUTO(free_str) char *shown = tty_text(text);
     bool named = str_has_prefix(text, c->names[node]);
     fprintf(stderr, "%s%s%s%s: %s [%s]%s\n", tty_begin(stderr, TTY_RED),
-            named ? "" : c->names[node], named ? "" : ": ", step, text, cause, tty_end(stderr));
+            named ? "" : c->names[node], named ? "" : ": ", step, shown, cause, tty_end(stderr));
 }
 
 size_t ctl_active_count(const struct ctl *c)

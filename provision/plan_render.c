@@ -66,19 +66,22 @@ static void print_diff(FILE *out, const char *diff)
     while (*diff) {
         size_t len = strcspn(diff, "\n");
         enum tty_color color = *diff == '+' ? TTY_GREEN : *diff == '-' ? TTY_RED : TTY_PLAIN;
-        fprintf(out, "      %s%.*s%s\n", tty_begin(out, color), (int)len, diff, tty_end(out));
+        AUTO(free_str) char *line = str_printf("%.*s", (int)len, diff);
+        AUTO(free_str) char *shown = tty_text(line);
+        fprintf(out, "      %s%s%s\n", tty_begin(out, color), shown, tty_end(out));
         diff += len + (diff[len] == '\n');
     }
 }
 
 static void print_item(FILE *out, const json_t *item)
 {
-    const char *reason = jsonx_str_or(item, "reason", ""), *kind = jsonx_str_or(item, "kind", "");
+    const char *kind = jsonx_str_or(item, "kind", "");
+    AUTO(free_str) char *reason = tty_text(jsonx_str_or(item, "reason", ""));
+    AUTO(free_str) char *id = tty_text(jsonx_str_or(item, "id", ""));
     if (strcmp(kind, "node") == 0)
         fprintf(out, "    %s\n", reason); /* the node itself: its name stands above */
     else
-        fprintf(out, "    %s %s%s%s\n", kind, jsonx_str_or(item, "id", ""), *reason ? ": " : "",
-                reason);
+        fprintf(out, "    %s %s%s%s\n", kind, id, *reason ? ": " : "", reason);
     print_diff(out, jsonx_str_or(item, "diff", ""));
 }
 

@@ -83,9 +83,9 @@ static void render_causes(const json_t *nodes, FILE *out)
         json_t *cause;
         json_array_foreach(causes, i, cause)
         {
+            AUTO(free_str) char *text = tty_text(jsonx_str_or(cause, "text", ""));
             fprintf(out, "  %s%s%s  %s\n", tty_begin(out, TTY_BOLD),
-                    jsonx_str_or(cause, "code", "?"), tty_end(out),
-                    jsonx_str_or(cause, "text", ""));
+                    jsonx_str_or(cause, "code", "?"), tty_end(out), text);
             const char *remedy = jsonx_str_or(cause, "remedy", "");
             if (remedy[0])
                 fprintf(out, "      do: %s\n", remedy);

@@ -29,6 +29,9 @@ while (my $line = <$agent>) {
         $line =~ s/"data":\{"facts":.*/"data":{"facts":null}}/;
     } elsif ($mode eq 'no-time' && $reply && $line =~ /"facts":/) {
         $line =~ s/"time":"[^"]*"/"time":"yesterday"/;
+    } elsif ($mode eq 'escape' && $reply && $line =~ /^\{"v":1,"id":(\d+).*"facts":/) {
+        $line = qq({"v":1,"id":$1,"ok":false,"error":{"kind":"data",)
+            . qq("text":"\\u001b[2Jx\\ngpu001: connect: broken"}}\n);
     } elsif ($mode eq 'endpoint' && $line =~ /"event":"endpoint"/) {
         $line =~ s/"endpoint":\{[^}]*\}/"endpoint":"here"/;
     } elsif ($mode eq 'hang' && $line =~ /"event":"ready"/) {
@@ -61,6 +64,10 @@ lie no-time
 expect_contains "$work/out" "the clock of gpu003 was not compared with the controller's"
 lie endpoint
 expect_contains "$work/err" "gpu003: pairs: endpoint: must be an object [protocol]"
+lie escape
+expect_contains "$work/err" "gpu003: facts: ?[2Jx gpu001: connect: broken [agent-error]"
+expect_lacks "$work/err" $'\e'
+expect_lacks "$work/out" $'\e'
 lie reorder
 expect_contains "$work/out" "stands where record"
 lie flood

@@ -215,9 +215,30 @@ static void empty_tables(void **state)
     assert_string_equal(text, "\n");
 }
 
+static void text_of_others_stays_one_plain_line(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+    } rows[] = {
+        {"", ""},
+        {"as it is", "as it is"},
+        {"a\nb\tc", "a b c"},
+        {"\x1b[2J\rx\x07", "?[2J?x?"},
+        {"gr\xc3\xbc\xc3\x9f\x65", "gr\xc3\xbc\xc3\x9f\x65"},
+        {"\xc2\x9b"
+         "31m",
+         "?31m"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        AUTO(free_str) char *shown = tty_text(rows[i].text);
+        assert_string_equal(shown, rows[i].shown);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_of_others_stays_one_plain_line),
         cmocka_unit_test_setup(a_file_gets_no_escapes_and_no_wrapping, plain_environment),
         cmocka_unit_test_setup(a_terminal_gets_colours_and_wrapping, plain_environment),
         cmocka_unit_test_setup(colours_can_be_refused, plain_environment),
