@@ -26,7 +26,8 @@ static const struct opt_row gate_rows[] = {{OPT_END, NULL, 0, NULL, NULL, 0, 0, 
 
 static int publish(struct ctl *c, const struct settings *s, struct err *err)
 {
-    if (ctl_open_run(c, s->run, true, err) != 0 || ctl_agents(c, err) != 0 ||
+    AUTO(free_str) char *newest = run_newest_report(&c->state);
+    if (ctl_open_run(c, s->run ? s->run : newest, true, err) != 0 || ctl_agents(c, err) != 0 ||
         step_publish(c, err) != 0)
         return -1;
     ctl_bye(c);

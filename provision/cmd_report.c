@@ -66,7 +66,13 @@ static int from_state(const struct settings *s, struct source *src, struct err *
     if (state_open(&state, s->common.state, STATE_READ, err) != 0)
         return -1;
     struct run run = {.journal_fd = -1};
-    int status = run_open(&state, s->run, false, &run, err);
+    AUTO(free_str) char *newest = s->run ? NULL : run_newest_report(&state);
+    int status = s->run || newest
+                     ? run_open(&state, s->run ? s->run : newest, false, &run, err)
+                     : err_set(err, ERR_USAGE,
+                               "no run in %s has a report yet; muster up or muster validate "
+                               "makes one",
+                               state.dir);
     if (status == 0) {
         src->path = run_path(&run, "report.dsse.json");
         src->evidence = run_path(&run, "evidence");

@@ -37,7 +37,17 @@ static const struct opt_row validate_rows[] = {
 static int keep_site(struct ctl *c, struct err *err)
 {
     AUTO(free_str) char *path = run_path(&c->run, "site.json");
-    return jsonx_save(path, c->site, 0600, err);
+    if (jsonx_save(path, c->site, 0600, err) != 0)
+        return -1;
+    return run_point_latest(&c->state, &c->run, err);
+}
+
+static int cut_evidence(struct ctl *c, struct err *err)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (run_cut_evidence(&c->run, c->names[i], err) != 0)
+            return -1;
+    return 0;
 }
 
 /* A run goes on only with the site that it began with. */
@@ -53,7 +63,7 @@ static int resume(struct ctl *c, const char *id, struct err *err)
     site_digest(begun, before);
     site_digest(c->site, now);
     if (strcmp(before, now) == 0)
-        return 0;
+        return cut_evidence(c, err);
     return err_set(err, ERR_USAGE,
                    "run %s began with another site file or node selection; begin a new run, or use "
                    "%s",

@@ -1,5 +1,6 @@
 #include "provision/run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,12 +28,12 @@ static void make_id(char id[static 32])
     snprintf(id, 32, "%.19s-%02x%02x", stamp, random[0], random[1]);
 }
 
-static int point_latest(const struct state *s, const char *id, struct err *err)
+int run_point_latest(const struct state *s, const struct run *run, struct err *err)
 {
     AUTO(free_str) char *link = state_path(s, "runs/latest");
     AUTO(free_str) char *fresh = state_path(s, "runs/.latest");
     unlink(fresh);
-    if (symlink(id, fresh) != 0 || rename(fresh, link) != 0)
+    if (symlink(run->id, fresh) != 0 || rename(fresh, link) != 0)
         return err_set_errno(err, ERR_ENV, errno, "point %s to the new run", link);
     return 0;
 }
@@ -62,9 +63,7 @@ int run_create(const struct state *s, struct run *run, struct err *err)
         if (fs_mkdirs(folder, 0700, err) != 0)
             return -1;
     }
-    if (open_journal(run, true, err) != 0)
-        return -1;
-    return point_latest(s, run->id, err);
+    return open_journal(run, true, err);
 }
 
 /* One journal line into run->steps; a torn last line (no newline) has not happened. */
@@ -113,6 +112,43 @@ static char *newest_run(const struct state *s)
         return NULL;
     target[len] = '\0';
     return str_dup(target);
+}
+
+char *run_newest_report(const struct state *s)
+{
+    AUTO(free_str) char *runs = state_path(s, "runs");
+    char *newest = NULL;
+    DIR *dir = opendir(runs);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        /* Ids begin with the time. */
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, "latest") == 0 ||
+            (newest && strcmp(entry->d_name, newest) < 0))
+            continue;
+        AUTO(free_str) char *report = str_printf("%s/%s/report.dsse.json", runs, entry->d_name);
+        if (!fs_exists(report))
+            continue;
+        free(newest);
+        newest = str_dup(entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
+    return newest;
+}
+
+int run_cut_evidence(const struct run *run, const char *node, struct err *err)
+{
+    AUTO(free_str) char *path = run_node_path(run, "evidence", node, ".jsonl");
+    AUTO(free_str) char *text = NULL;
+    size_t len = 0, whole = 0;
+    if (!fs_exists(path))
+        return 0;
+    if (fs_read(path, SIZE_MAX / 2, &text, &len, err) != 0)
+        return -1;
+    for (whole = len; whole > 0 && text[whole - 1] != '\n'; whole--)
+        ;
+    if (whole < len && truncate(path, (off_t)whole) != 0)
+        return err_set_errno(err, ERR_ENV, errno, "cut the broken last line of %s", path);
+    return 0;
 }
 
 int run_open(const struct state *s, const char *id, bool append, struct run *run, struct err *err)

@@ -20,8 +20,14 @@ struct run {
     json_t *steps; /* {STEP:{NODE:"ok"|TEXT}} of finished steps; "" is the step as a whole */
 };
 
-/* A new run; runs/latest points to it. */
+/* A new run. */
 int run_create(const struct state *s, struct run *run, struct err *err);
+/* Let runs/latest point to it: the newest run that measures, which is what resume means. */
+int run_point_latest(const struct state *s, const struct run *run, struct err *err);
+/* Id of the newest run with a report, NULL when none has one.  The caller frees. */
+char *run_newest_report(const struct state *s);
+/* Take away what a broken write has left of a line at the end of the node's evidence. */
+int run_cut_evidence(const struct run *run, const char *node, struct err *err);
 /* An existing one; id NULL or "latest" means the newest.  ERR_USAGE: no such run (names the
  * newest). */
 int run_open(const struct state *s, const char *id, bool append, struct run *run, struct err *err);

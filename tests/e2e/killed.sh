@@ -30,10 +30,19 @@ agents_gone() { [ -z "$(agents_left)" ]; }
 wait_until 10 agents_gone || fail "agents are left: $(agents_left)"
 checks=$((checks + 1))
 
+note "between the break and the resumption somebody looks, and half a record is at the end of a file"
+printf '{"cause":null,"condit' >>"$MUSTER_STATE/runs/latest/evidence/gpu002.jsonl"
+expect_status 0 muster facts -s "$site"
+expect_status 0 muster plan -s "$site"
+expect_status 2 muster report show
+expect_contains "$work/err" "has a report yet; muster up or muster validate makes one"
+
 note "the broken run is resumed: what is measured is not measured again"
 expect_status 0 muster up -s "$site" --yes --resume latest
 expect_contains "$work/err" "inventory: already measured in this run"
 expect_contains "$work/out" "is ready"
+expect_status 0 muster plan -s "$site"
+expect_status 0 muster report verify
 
 note "an agent dies in the middle of a stage: that node fails, the others go on"
 muster validate -s "$site" >"$work/out" 2>"$work/err" &
