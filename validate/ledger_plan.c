@@ -198,7 +198,7 @@ static char *what_is_absent(enum need need, const json_t *facts)
 {
     const char *gpu = jsonx_str_or(json_object_get(facts, "gpus"), "reason", NULL);
     if (need == NEED_PEER)
-        return str_dup("the site has no second node");
+        return str_dup("there is no second node: the run was of this node alone");
     if ((need == NEED_GPU || need == NEED_GPU_PAIR) && gpu)
         return str_dup(gpu);
     return str_printf("the node's facts show no %s", need_words[need]);

@@ -111,7 +111,7 @@ static void what_exists_and_is_not_exercised_is_told(void **state)
         {"\"all\"", gpus, "n1", "nvlink", "coverage", "stage-missing",
          "required, but this version of muster cannot measure it", true},
         {"\"all\"", gpus, "n1", "pairs", "coverage", "too-few-nodes",
-         "required, but the site has no second node", true},
+         "required, but there is no second node: the run was of this node alone", true},
         {"[\"gpu\"]", "{\"n1\":{}}", "n1", "gpu", "coverage", "hardware-absent",
          "required, but the node's facts show no GPU", true},
         {"[\"gpu\"]", "{}", "n1", "gpu", "coverage", "facts-missing",
