@@ -15,8 +15,9 @@ int tty_width(FILE *stream);        /* columns, 80 when unknown */
 const char *tty_begin(FILE *stream, enum tty_color color);
 const char *tty_end(FILE *stream);
 
-/* A copy for one line of output, for text that came from elsewhere (a node, a file): what could move
- * the cursor, hide text or begin a line of its own becomes '?' or a blank.  The caller frees. */
+/* A copy for one line of output, for text that came from elsewhere (a node, a file): what could
+ * move the cursor, hide text or begin a line of its own becomes '?' or a blank.  The caller frees.
+ */
 char *tty_text(const char *text);
 
 /* A table: cells are copied; the last column is not padded and is wrapped on a terminal. */
